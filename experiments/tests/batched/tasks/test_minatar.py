@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 import torch
 from minatar import Environment
+from minatar.environments import freeway as their_freeway
 from torch import Tensor
 
 from popbandits_experiments.batched.tasks import TASKS, State, Task
+from popbandits_experiments.batched.tasks.minatar import freeway
 
 
 class Draws:
     """Stand for the package's generator: turn the noise that our step was given into the numbers it asks for."""
+
+    def prepare(self, environment: Environment) -> None:
+        """Prepare an environment for the numbers that it will get."""
 
     def __init__(self) -> None:
         self.noise: list[float] = []
@@ -52,6 +57,59 @@ def shoot_and_dodge(state: State, seen: Tensor, chance: Tensor) -> Tensor:
     return torch.where(falling, 1 + (state[0][:, 0] < 5).long(), torch.where(chance < 0.6, 3, (chance * 50).long() % 3))
 
 
+def hurry(state: State, seen: Tensor, chance: Tensor) -> Tensor:
+    """Go up, and seldom down."""
+    return torch.where(chance < 0.9, 1, 2)
+
+
+class CarDraws(Draws):
+    """Give the speed and the direction that follow from one number a car."""
+
+    def randint(self, low: int, high: int, size: int) -> np.ndarray:  # type: ignore[override]
+        assert (low, high) == (1, 6)
+        self.drawn, self.noise = np.floor(10 * np.array(self.noise[:size])).astype(int), self.noise[size:]
+        return self.drawn % 5 + 1
+
+    def rand(self, size: int | None = None) -> Any:
+        return self.noise.pop(0) if size is None else np.where(self.drawn < 5, 0.25, 0.75)
+
+
+def hunt(state: State, seen: Tensor, chance: Tensor) -> Tensor:
+    """Dive, shoot, chase divers, and surface with some of them or when the oxygen ends; flee from enemies ahead."""
+    numbers, _, divers, _ = state
+    x, y, oxygen, held = numbers[:, 0], numbers[:, 1], numbers[:, 10], numbers[:, 11]
+    shown = divers[:, 0] >= 0
+    nearest = torch.where(shown, (divers[:, 0] - x[:, None]).abs() + (divers[:, 1] - y[:, None]).abs(), 99).argmin(1)
+    target = divers[torch.arange(len(x)), :, nearest]
+    across, down = target[:, 0] - x, target[:, 1] - y
+    chase = torch.where(down > 0, 4, torch.where(down < 0, 2, torch.where(across > 0, 3, 1)))
+    action = torch.where(shown.any(1), chase, (chance * 60).long() % 6)
+    action = torch.where(chance < 0.4, 5, action)
+    enough = (held >= 6) | ((oxygen < 60) & (held > 0)) | ((chance > 0.97) & (held > 0))
+    action = torch.where(enough, 2, action)
+    return torch.where((y == 0) & ~enough & (oxygen > 150), 4, action)
+
+
+class SeaDraws(Draws):
+    """Give the numbers of an enemy and those of a diver apart, whichever of them comes."""
+
+    def prepare(self, environment: Environment) -> None:
+        """Show either its own part of the noise."""
+        for name, part in (("_spawn_enemy", slice(3)), ("_spawn_diver", slice(3, 5))):
+            setattr(environment.env, name, self._shown(getattr(environment.env, name), part))
+
+    def _shown(self, spawn: Callable[[], None], part: slice) -> Callable[[], None]:
+        def draw() -> None:
+            whole, self.noise = self.noise, self.noise[part]
+            spawn()
+            self.noise = whole
+
+        return draw
+
+    def randint(self, low: int, high: int) -> int:  # type: ignore[override]
+        return low + super().randint(high - low)
+
+
 @dataclass(frozen=True)
 class Match:
     """Say how a game is played against the package's."""
@@ -61,18 +119,35 @@ class Match:
     """Policy of two copies in three, from our state, the observation and a uniform number: it sees more of the game."""
     copies: int = 12
     steps: int = 1000
+    draws: type[Draws] = Draws
     episodes: int = 25
     """At least so many must have ended."""
     best: int = 0
     """At least so much must have been won in one of them."""
     immortal: bool = False
     """One copy in three plays on after each end: it comes to levels that nobody survives to see."""
+    begin: Callable[[State, list[Environment]], None] = lambda state, theirs: None
+    """Change the first state, ours and theirs."""
+
+
+def skip_levels(state: State, theirs: list[Environment]) -> None:
+    """Go to Seaquest's highest level, where enemies share cells, with divers aboard."""
+    numbers = state[0]
+    numbers[:, 6], numbers[:, 7], numbers[:, 11] = 1, 2, 5 + torch.arange(len(theirs)) % 2
+    for index, environment in enumerate(theirs):
+        environment.env.e_spawn_speed, environment.env.move_speed = 1, 2
+        environment.env.diver_count = 5 + index % 2
 
 
 MATCHES = {
     "Breakout-MinAtar": Match("breakout", catch_the_ball, best=32),
     "Asterix-MinAtar": Match("asterix", keep_away, immortal=True),
     "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, steps=500, best=40, immortal=True),
+    "Freeway-MinAtar": Match("freeway", hurry, copies=4, steps=600, draws=CarDraws, episodes=4, best=4),
+    "Seaquest-MinAtar": Match("seaquest", hunt, steps=500, draws=SeaDraws, best=3, immortal=True),
+    "Seaquest-MinAtar, highest level": Match(
+        "seaquest", hunt, steps=300, draws=SeaDraws, immortal=True, begin=skip_levels
+    ),
 }
 
 
@@ -90,19 +165,30 @@ def look(task: Task, state: State, theirs: list[Environment]) -> Tensor:
     return seen
 
 
+@pytest.fixture
+def short_crossing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End a game of Freeway, which only its frames end, after a fifth of them, here and in the package."""
+    assert their_freeway.time_limit == freeway.FRAMES
+    monkeypatch.setattr(freeway, "FRAMES", 500)
+    monkeypatch.setattr(their_freeway, "time_limit", 500)
+
+
+@pytest.mark.usefixtures("short_crossing")
 @pytest.mark.parametrize("name", MATCHES)
 def test_every_step_is_the_packages(name: str) -> None:
-    task, match = TASKS[name], MATCHES[name]
+    task, match = TASKS[name.partition(",")[0]], MATCHES[name]
     generator = torch.Generator().manual_seed(0)
-    draws = Draws()
+    draws = match.draws()
     theirs = [Environment(match.package) for _ in range(match.copies)]
     actions = theirs[0].minimal_action_set()
     assert task.actions == len(actions)
     noise = torch.rand((match.copies, task.start_noise), generator=generator)
     for environment, row in zip(theirs, noise, strict=True):
         environment.random = environment.env.random = draws
+        draws.prepare(environment)
         reset(environment, draws, row)
     state = task.start(noise)
+    match.begin(state, theirs)
     seen = look(task, state, theirs)
     skilled = torch.arange(match.copies) % 3 > 0
     immortal = ~skilled & match.immortal

@@ -29,6 +29,8 @@ KERNELS = {
     "Breakout-MinAtar": 55,
     "Asterix-MinAtar": 74,
     "SpaceInvaders-MinAtar": 83,
+    "Freeway-MinAtar": 63,
+    "Seaquest-MinAtar": 365,
 }
 """Kernels that a step and its observation may take, if nothing compiles them into fewer."""
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)

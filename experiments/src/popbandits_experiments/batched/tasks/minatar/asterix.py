@@ -2,9 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, stick
+from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, field, stick
 from popbandits_experiments.batched.tasks.task import State, mark
 
 ROWS = 8
@@ -36,9 +35,7 @@ class Asterix(Game):
     def observe(self, state: State) -> Tensor:
         """Return the player, enemies, trails and gold as one map each."""
         numbers, things = state
-        cell = torch.add(numbers[..., 0], numbers[..., 1], alpha=SIDE)
-        player = mark(cell, SIDE * SIDE).view(*cell.shape, 1, SIDE, SIDE)
-        return torch.cat((player, pad(mark(things, SIDE), (0, 0, 1, 1))), -3).to(numbers.dtype)
+        return field(mark(things, SIDE), torch.add(numbers[..., 0], numbers[..., 1], alpha=SIDE), numbers.dtype)
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Let something arrive, move the player, then the rest; gold is worth 1, an enemy ends the episode."""
