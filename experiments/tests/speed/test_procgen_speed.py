@@ -24,6 +24,8 @@ def test_the_benchmark_prints_every_part_and_the_whole(
     assert population["members"] == 2
     assert population["threads"] == threads_a_member(2, "cpu")
     assert sum(population["shares"].values()) == pytest.approx(1)
+    assert f"2 pools, {threads_a_member(2, 'cpu')} threads each" in figures["stepping alone"]
+    assert min(figures["stepping alone"].values()) > 0
     assert all(part["milliseconds"] > 0 for part in figures["parts"] if "augmentation" not in part["name"])
 
 

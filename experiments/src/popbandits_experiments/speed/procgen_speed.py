@@ -13,20 +13,25 @@ Populations of DrAC members, each member in a thread of Python and with several 
 environment steps per second of all members in a round of a few rollouts, median of some rounds after one in which
 everything is compiled, and how the members spend their time in that round. Rounds have no tests. Members update one
 after another, so the device is idle, except for acting, while no member updates.
+
+The processor's limit: pools in processes of their own, stepped by bare loops at the same time, with nothing else to do.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import platform
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median
+from threading import Barrier
 
 import numpy as np
 import torch
@@ -159,6 +164,26 @@ def measure_population(settings: Settings, members: int, rounds: int) -> Through
     return replace(measured[rounds // 2], rounds=[each.steps_a_second for each in measured])
 
 
+def measure_stepping(game: str, pools: int, size: int, threads: int, seconds: float = 4.0) -> float:
+    """Return the steps per second of several pools together, each stepped by a bare loop in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(pools, mp_context=context) as processes:
+        alone = partial(_step_alone, game, size, threads, seconds, manager.Barrier(pools))
+        return sum(processes.map(alone, range(pools)))
+
+
+def _step_alone(game: str, size: int, threads: int, seconds: float, start: Barrier, seed: int) -> float:
+    with closing(Pool(game, LEVELS["train"], size=size, seed=seed, threads=threads)) as pool:
+        pool.reset(np.empty((size, *FRAME), np.uint8))
+        actions = cycle(np.random.default_rng(seed).integers(ACTIONS, size=(256, size)).astype(np.int32))
+        start.wait()
+        begin, steps = time.perf_counter(), 0
+        while (passed := time.perf_counter() - begin) < seconds:
+            pool.envpool.step(next(actions))
+            steps += size
+    return steps / passed
+
+
 def show(parts: list[Part], populations: list[Throughput], console: Console) -> None:
     update = next(part.milliseconds for part in parts if part.name.startswith("update"))
     table = Table("part, alone", "ms", "floor", "times its floor", "of an update")
@@ -208,8 +233,20 @@ def main(arguments: list[str] | None = None) -> None:
     populations = [measure_population(shared_by(members), members, options.rounds) for members in options.members]
     parts = measure_parts(shared_by(1), options.repeats)
     show(parts, populations, console)
+    cores = os.cpu_count() or 1
+    shared = {(members, threads_a_member(members, options.device)) for members in options.members}
+    limits = {
+        f"{pools} pools, {threads} threads each": measure_stepping(options.game, pools, sizes.environments, threads)
+        for pools, threads in sorted({*shared, (cores, 1)})
+    }
+    for pools, rate in limits.items():
+        console.print(f"stepping alone, {pools}: {rate:,.0f} environment steps/s")
     if options.out:
-        figures = {"parts": [asdict(part) for part in parts], "populations": [asdict(row) for row in populations]}
+        figures = {
+            "parts": [asdict(part) for part in parts],
+            "populations": [asdict(row) for row in populations],
+            "stepping alone": limits,
+        }
         options.out.write_text(json.dumps(figures, indent=1))
 
 
