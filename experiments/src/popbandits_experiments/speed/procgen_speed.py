@@ -209,6 +209,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 12])
     parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of a population that are timed")
+    parser.add_argument("--threads", type=int, help="for the environments of a member (default: as in the experiment)")
     parser.add_argument(
         "--sizes", type=int, nargs=4, default=[64, 256, 3, 8], help="environments steps epochs minibatches"
     )
@@ -225,7 +226,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
 
     def shared_by(members: int) -> Settings:
-        return replace(settings, threads=threads_a_member(members, options.device))
+        return replace(settings, threads=options.threads or threads_a_member(members, options.device))
 
     console = Console()
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU"
@@ -234,7 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     parts = measure_parts(shared_by(1), options.repeats)
     show(parts, populations, console)
     cores = os.cpu_count() or 1
-    shared = {(members, threads_a_member(members, options.device)) for members in options.members}
+    shared = {(members, shared_by(members).threads) for members in options.members}
     limits = {
         f"{pools} pools, {threads} threads each": measure_stepping(options.game, pools, sizes.environments, threads)
         for pools, threads in sorted({*shared, (cores, 1)})
