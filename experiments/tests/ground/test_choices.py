@@ -1,62 +1,19 @@
-"""How the default was chosen: sweeps, variations of it, and pairs of methods, on results whose truth is known."""
+"""How the default was chosen: variations of it, and pairs of methods, on results whose truth is known."""
 
-import csv
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.tests.ground.test_tables import cells, runs
-from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, NearPBT
 from popbandits.space import Space
 from popbandits_experiments.batched import spaces
 from popbandits_experiments.ground import __main__
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Spec, Tuned
-from popbandits_experiments.ground.effects import effects, read
-from popbandits_experiments.ground.headroom import Admission
 from popbandits_experiments.ground.methods import LAST_LR, METHODS
 from popbandits_experiments.ground.records import append
 from popbandits_experiments.ground.scales import scale_of
-
-ALL = Admission({}, all_tasks=True)
-
-
-def sweep(path: Path, baseline: str = "pbt") -> Path:
-    """A sweep in which a warm-up wins 3 of 4 seeds more on A and none on B, and steps do nothing."""
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["task", "seed", "variant", "final", "warm-up", "step"])
-        for task, seed in product("AB", range(4)):
-            table.writerow([task, seed, baseline, 0.0, "", ""])
-            for number, (warm, step, _) in enumerate(product(("0", "8"), ("0.1", "0.2"), range(2))):
-                better = seed == 0 or (task == "A" and warm == "8")
-                table.writerow([task, seed, f"v{number}", 1.0 if better else -1.0, warm, step])
-    return path
-
-
-def test_a_sweep_finds_what_a_setting_does_and_what_it_does_not(tmp_path: Path) -> None:
-    found = effects(read(sweep(tmp_path / "sweep.csv"), ALL))
-    effect, error, by_task = found["warm-up", "8", "0"]
-    assert effect == pytest.approx(0.375)
-    assert by_task.tolist() == pytest.approx([0.75, 0.0])
-    assert error == pytest.approx(0.0, abs=1e-9)
-    assert found["step", "0.2", "0.1"][0] == pytest.approx(0.0, abs=1e-9)
-
-
-def test_a_sweep_needs_its_baseline(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="a sweep needs variants with settings, and pbt on every task"):
-        read(sweep(tmp_path / "sweep.csv", baseline="random"), ALL)
-
-
-def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main(["effects", "--all-tasks", "experiments/results/sweeps/second.csv"]) == 0
-    assert "| concentration | 4.0 | 1 | **+0.119 ± 0.013** |" in capsys.readouterr().out
-    assert __main__.main(["effects", "--all-tasks", "--variants", "experiments/results/sweeps/fifth.csv"]) == 0
-    assert "| Beta(2, 2) | 0.5 | 4.0 | 0.3 | 0.6 | never | never | 0.60 |" in capsys.readouterr().out
-    assert __main__.main(["effects", "experiments/results/sweeps/fifth.csv"]) == 1
-    assert "effects need settings that vary independently" in capsys.readouterr().err
 
 
 def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
@@ -72,13 +29,6 @@ def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
     names = ("pbt/prior/start", "near-pbt/start", "pbt/start")
     control_orders, near, pbt = (Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in names)
     assert control_orders == near != pbt
-
-
-def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main(["effects", "experiments/results/sweeps/first.csv"]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("first, means over 1 task with headroom:")
-    assert "effect on better than PBT | CartPole | Digits | Pendulum |" in text
 
 
 def test_standing_still_on_the_mountain_is_no_take_off() -> None:

@@ -114,8 +114,7 @@ def test_two_intervals_of_a_member_equal_those_of_one_plain_model(data: Digits, 
 def test_scores_are_accuracies_of_the_clean_network(data: Digits) -> None:
     agent = BatchedDigits([5, 6, 7], SMALL, data)
     outcomes = agent.train(BATCH)
-    tested = agent.evaluate_test([2, 0])
-    assert agent.evaluate([2, 0], episodes=5, seeds=[8, 9]).mean(1).tolist() == tested
+    tested = agent.evaluate([2, 0], episodes=5, seeds=[8, 9]).mean(1).tolist()
     parts = agent.split
     for member, outcome in enumerate(outcomes):
         into, into_bias, out, out_bias = (each[member].detach() for each in agent.weights)
@@ -125,9 +124,6 @@ def test_scores_are_accuracies_of_the_clean_network(data: Digits) -> None:
 
         found, labels = logits(parts.validation), data.labels[parts.validation]
         assert outcome.score == pytest.approx(100 * (found.argmax(1) == labels).double().mean().item(), abs=1e-4)
-        assert outcome.metrics["validation_loss"] == pytest.approx(
-            functional.cross_entropy(found, labels).item(), rel=1e-5
-        )
         assert outcome.steps == 3 * 64
         if member != 1:
             right = (logits(parts.test).argmax(1) == data.labels[parts.test]).double().mean().item()
@@ -136,10 +132,10 @@ def test_scores_are_accuracies_of_the_clean_network(data: Digits) -> None:
 
 def test_two_intervals_teach_most_of_the_digits(data: Digits) -> None:
     agent = BatchedDigits([0], Settings(epochs=4), data)
-    assert agent.evaluate_test([0])[0] < 30
+    assert float(agent.evaluate([0]).mean()) < 30
     scores = [agent.train([{**DEFAULTS, "lr": 0.01}])[0].score for _ in range(2)]
     assert scores[-1] > 80
-    assert agent.evaluate_test([0])[0] > 80
+    assert float(agent.evaluate([0]).mean()) > 80
 
 
 # Members and their company
@@ -169,7 +165,7 @@ def test_a_member_that_diverges_changes_nothing_for_the_others(data: Digits, ill
     for _ in range(2):
         expected, found = sound.train(BATCH), spoilt.train(configs)
         assert math.isnan(found[1].score)
-        assert math.isnan(spoilt.evaluate_test([1])[0])
+        assert spoilt.evaluate([1]).isnan().all()
         assert (found[0], found[2]) == (expected[0], expected[2])
     assert torch.equal(weights(spoilt, 0), weights(sound, 0))
     assert torch.equal(weights(spoilt, 2), weights(sound, 2))
@@ -343,7 +339,7 @@ def test_what_is_held_out_changes_neither_what_is_learnt_nor_the_test_the_score(
             images[rows], labels[rows] = images[rows].flip(0), (labels[rows] + 1) % 10
         agent = BatchedDigits([5, 6, 7], SMALL, Digits(images, labels))
         outcomes = agent.train(BATCH)
-        return agent.flat.detach(), outcomes, agent.evaluate_test(range(3))
+        return agent.flat.detach(), outcomes, agent.evaluate(range(3)).mean(1).tolist()
 
     learnt, scores, finals = trained()
     for rows, same_score, same_final in ((parts.validation, False, True), (parts.test, True, False)):

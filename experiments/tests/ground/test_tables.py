@@ -337,28 +337,10 @@ def test_every_mean_is_over_tasks_with_headroom_or_says_that_it_is_not(
         caption.endswith(f"Tasks {'with or without' if all_tasks else 'with'} headroom.") for caption, _ in drawn
     )
 
-    rows = [f"{record.task},{record.seed},{record.method},{record.final}," for record in on_four_tasks()]
-    sweep = tmp_path / "sweep.csv"
-    rows = [f"{row}{'' if ',pbt,' in row else 'on'}" for row in rows]
-    sweep.write_text("\n".join(["task,seed,variant,final,setting", *rows, ""]))
-    assert __main__.main(["effects", "--variants", str(sweep), *given[2:]]) == 0
-    printed.append(capsys.readouterr().out)
-    assert f"| {share} | 1.00 | 1.00 | 1.00 | 0.00 |" in printed[-1]
-
     for words in printed:
         assert ("In means too, as --all-tasks asks, though no headroom is known" in words) == all_tasks
         assert ("In no mean (`headroom table`)" in words) != all_tasks
         assert len(re.findall("^- .*, wide space: (?:saturated|unlearnable|unknown), ", words, re.MULTILINE)) == 3
-
-
-def test_a_sweep_without_headroom_has_no_mean(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge_these(monkeypatch)
-    sweep = tmp_path / "sweep.csv"
-    sweep.write_text("task,seed,variant,final,setting\nCartPole,0,pbt,1,\nCartPole,0,a,2,on\n")
-    assert __main__.main(["effects", str(sweep)]) == 1
-    assert "effects are means over tasks with headroom, got none" in capsys.readouterr().err
 
 
 def double(method: str, offset: float, task: str = "Pendulum") -> list[Record]:

@@ -25,10 +25,6 @@ COMMANDS = {
         "popbandits_experiments.ground.arms",
         "print every method beside a baseline on the same seeds: scores, differences and cost",
     ),
-    "effects": (
-        "popbandits_experiments.ground.effects",
-        "print the effect of each setting in a sweep of random variations",
-    ),
     "figures": ("popbandits_experiments.ground.figures", "draw the figures of the stored results"),
 }
 """Name, module and help. A module has `add_arguments(parser)` and `main(options)`, and is imported when called."""

@@ -273,13 +273,9 @@ class Admission:
         return "with or without headroom" if self.all_tasks else "with headroom"
 
     def words(self, records: Iterable[Record]) -> str:
-        """List the tasks of records that have no headroom, as `note` does."""
-        return self.note((record.task, record.space) for record in records)
-
-    def note(self, places: Iterable[tuple[str, Space]]) -> str:
-        """List the tasks and spaces without headroom, with the reason and whether they enter means; empty if none."""
+        """List the tasks of records that have no headroom, with the reason and whether they enter means."""
         lines = []
-        for task, space in sorted(set(places)):
+        for task, space in sorted({(record.task, record.space) for record in records}):
             judgement = self._judgement(task, space)
             if judgement.verdict != "headroom":
                 lines.append(f"- {task}, {space} space: {judgement.verdict}, {judgement.reason}")
