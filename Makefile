@@ -69,7 +69,7 @@ dist: $(VENV)/.has-dist ## Build wheel and source distribution, check them, try 
 # What was tried is kept in mutants/: stop it and start it again. ONLY='popbandits.models.bandit.*' tries some alone.
 mutation: $(VENV)/.has-dev ## Change the code that decides, in one place at a time, and count what the tests notice (hours)
 	$(BIN)/mutmut run $(if $(ONLY),'$(ONLY)')
-	$(BIN)/mutmut results
+	$(BIN)/mutmut results | sed '/not checked/d'
 
 bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
 	$(BIN)/python -m popbandits_experiments.speed.decision_cost
