@@ -66,10 +66,10 @@ dist: $(VENV)/.has-dist ## Build wheel and source distribution, check them, try 
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python tools/check_dist.py dist
 
-# What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
-mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
-	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m popbandits_experiments.mutation plan; fi
-	$(BIN)/python -m popbandits_experiments.mutation run
+# What was tried is kept in mutants/: stop it and start it again. ONLY='popbandits.models.bandit.*' tries some alone.
+mutation: $(VENV)/.has-dev ## Change the code that decides, in one place at a time, and count what the tests notice (hours)
+	$(BIN)/mutmut run $(if $(ONLY),'$(ONLY)')
+	$(BIN)/mutmut results | sed '/not checked/d'
 
 bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
 	$(BIN)/python -m popbandits_experiments.speed.decision_cost
@@ -79,11 +79,10 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 	$(BIN)/python -m popbandits_experiments.speed.report_cost
 	$(BIN)/python -m popbandits_experiments.speed.watch_cost
 	$(BIN)/python -m popbandits_experiments.reliability
-	$(BIN)/python -m popbandits_experiments.reliability.attacks
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@for each in $(VENV) $(VENV)-oldest; do if [ -e $$each/pyvenv.cfg ]; then rm -rf $$each; fi; done
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The pip that comes with Python 3.11 takes almost twice as long as today's.

@@ -15,3 +15,13 @@ def saved(agent: Any, directory: Path) -> Path:
     directory.mkdir()
     agent.save(directory)
     return directory
+
+
+class Payload:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (f"open({str(self.marker)!r}, 'w').close()",)

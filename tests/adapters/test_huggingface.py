@@ -1,5 +1,7 @@
 """Hugging Face's Trainer as an agent."""
 
+import pickle
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import torch
 from popbandits.adapters.huggingface import TrainerAgent
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.testing import check_agent
-from tests.adapters.checking import flawless, saved
+from tests.adapters.checking import Payload, flawless, saved
 
 pytestmark = pytest.mark.integration
 
@@ -77,6 +79,24 @@ def test_the_checkpoint_is_a_model_that_transformers_loads(tmp_path: Path) -> No
     agent = make_agent(0)
     agent.train({"learning_rate": 0.1})
     assert BertForSequenceClassification.from_pretrained(saved(agent, tmp_path / "a")).config.hidden_size == 16
+
+
+def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_executed(tmp_path: Path) -> None:
+    config = {"learning_rate": 0.01}
+    first = make_agent(0)
+    first.train(config)
+    folder = saved(first, tmp_path / "saved")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        path.write_bytes(pickle.dumps(Payload(tmp_path / "it-ran")))
+        with suppress(Exception):  # A run records it as the failure of an interval.
+            second = make_agent(1)
+            second.load(folder)
+            second.train(config)
+        assert not (tmp_path / "it-ran").exists(), path
+        path.write_bytes(content)
 
 
 def test_a_score_that_is_not_measured_is_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 from popbandits.adapters.lightning import LightningAgent
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.testing import check_agent
-from tests.adapters.checking import flawless, saved
+from tests.adapters.checking import Payload, flawless, saved
 
 pytestmark = pytest.mark.integration
 
@@ -61,16 +61,6 @@ def test_a_score_that_was_not_logged_is_named() -> None:
 def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         LightningAgent(**{"module": object, "data": list, "seed": 0, "score": "x"} | wrong)
-
-
-class Payload:
-    """Leaves a mark when it is unpickled."""
-
-    def __init__(self, marker: Path):
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return eval, (f"open({str(self.marker)!r}, 'w').close()",)
 
 
 def test_an_object_in_a_checkpoint_is_not_unpickled(tmp_path: Path) -> None:

@@ -93,6 +93,11 @@ def test_half_the_population_loads_from_the_other_half() -> None:
         assert set(chosen.values()) <= {0, 2}
 
 
+def test_each_of_the_worst_draws_a_parent_of_its_own() -> None:
+    chosen = [copies([3.0, 1.0, 4.0, 2.0], seed, quantile=0.5) for seed in range(20)]
+    assert {len(set(each.values())) for each in chosen} == {1, 2}
+
+
 def test_a_parent_is_drawn_uniformly_from_the_top() -> None:
     drawn = Counter(copies([float(i) for i in range(12)], seed)[0] for seed in range(900))
     assert drawn.keys() == {9, 10, 11}

@@ -1,39 +1,63 @@
 """A sample of the attacks holds, and what does not hold is found."""
 
-import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from popbandits_experiments.reliability.attacks.faulty_disk import can_fail
-from popbandits_experiments.reliability.attacks.trials import Outcome, Tally, table
+from popbandits_experiments.reliability.faulty_disk import can_fail
+from popbandits_experiments.reliability.trials import Outcome, Tally, table
+
+COMMAND = [sys.executable, "-m", "popbandits_experiments.reliability"]
+ON_LINUX = pytest.mark.skipif(not can_fail(), reason="calls can be made to fail on Linux with a C compiler")
 
 
-@pytest.mark.skipif(not can_fail(), reason="calls can be made to fail on Linux with a C compiler")
+@ON_LINUX
 @pytest.mark.parametrize(
-    ("attack", "trials"),
+    ("attacks", "trials", "ended"),
     [  # What a failing disk may do is held by tests/storage/test_disks.py; here, that the harness tells it.
-        ("clocks", [1]),
-        pytest.param("disk", [5, 5, 5], marks=pytest.mark.slow),
+        (["the clock jumps"], 1, 0),
+        (["killed: in-process, synchronous"], 6, 6),
+        (["killed: processes, asynchronous"], 2, 2),
+        ([f"intervals fail: {cell}" for cell in ("in-process, s", "threads, a", "processes, s")], 24, 5),
+        # More calls, and threads, which write by the same loop.
+        pytest.param(["killed: in-process, synchronous"], 12, 12, marks=pytest.mark.slow),
+        pytest.param(["killed: in-process, asynchronous", "killed: threads, s"], 6, 6, marks=pytest.mark.slow),
+        pytest.param(["disk fails under a run"], 1, 1, marks=pytest.mark.slow),
     ],
 )
-def test_a_sample_of_an_attack_changes_no_history(attack: str, trials: list[int], tmp_path: Path) -> None:
-    path = tmp_path / "counts.json"
-    command = [
-        sys.executable,
-        "-m",
-        "popbandits_experiments.reliability.attacks",
-        attack,
-        "--trials",
-        "1",
-        "--json",
-        str(path),
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert [tally["trials"] for tally in json.loads(path.read_text())] == trials
+def test_a_sample_of_an_attack_changes_no_history(attacks: list[str], trials: int, ended: int) -> None:
+    ran = subprocess.run([*COMMAND, *attacks, "--trials", str(trials)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = [line for line in ran.stdout.splitlines() if any(attack in line for attack in attacks)]
+    assert len(rows) >= len(attacks)
+    for row in rows:
+        _, _, tried, stopped, *broken, _ = row.split("|")
+        assert int(tried) >= trials, row
+        assert int(stopped) >= ended, row
+        assert set(map(int, broken)) == {0}, row
+
+
+@ON_LINUX
+def test_an_interrupted_command_prints_what_it_has(tmp_path: Path) -> None:
+    names = ["killed: in-process, synchronous", "killed: processes"]
+    command = [*COMMAND, *names, "--trials", "4"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, text=True, **pipes) as harness:
+        assert harness.stderr
+        assert harness.stderr.readline() == f"{names[0]}\n"
+        harness.send_signal(signal.SIGINT)
+        try:
+            printed, _ = harness.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            harness.kill()  # Leaving the block would wait for it.
+            raise
+    assert harness.returncode > 0
+    assert f"| {names[0]} | 6 | " in printed
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_property_that_does_not_hold_is_counted() -> None:

@@ -1,4 +1,4 @@
-/* Calls of the C library that fail on request, and a wall clock that jumps: loaded before it, with LD_PRELOAD.
+/* Calls of the C library that fail or kill on request, and a wall clock that jumps: loaded before it, with LD_PRELOAD.
 
 Only paths below one folder are counted, in calls of this process and of those that it forks. The monotonic clock is
 left alone. faulty_disk.py compiles and drives it. */
@@ -9,6 +9,7 @@ left alone. faulty_disk.py compiles and drives it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ enum { WRITES = 1, READS = 2 };
 static struct shared {
     atomic_long seen, failed; /* calls counted; calls that failed */
     long number;              /* the first call that fails, from 1; 0: none */
-    int error, lasting, halves, kinds;
+    int error, lasting, halves, kinds; /* error 0: the call kills its process */
     char folder[PATH_MAX];
     atomic_ulong asked;       /* how often the clock was read */
     long every, reach;        /* the clock jumps every so many reads, by at most so many seconds; 0: never */
@@ -49,7 +50,6 @@ void faulty_disk(const char *folder, int kinds, long number, int error, int last
 }
 
 long faulty_disk_seen(void) { return state->seen; }
-long faulty_disk_failed(void) { return state->failed; }
 
 void jumping_clock(long every, long reach) {
     state->asked = 0;
@@ -77,6 +77,7 @@ static int refused(int kind, const char *path) {
     long now = atomic_fetch_add(&state->seen, 1) + 1;
     if (!state->number || now < state->number || (now > state->number && !state->lasting)) return 0;
     atomic_fetch_add(&state->failed, 1);
+    if (!state->error) kill(getpid(), SIGKILL);
     errno = state->error;
     return 1;
 }

@@ -1,6 +1,7 @@
-"""Let the C library's calls on files fail, and its wall clock jump, below Python, SQLite and PyTorch.
+"""Let the C library's calls on files fail or kill, and its wall clock jump, below Python, SQLite and PyTorch.
 
-A library in C (faulty_disk.c) is compiled and loaded before the C library, so it works on Linux with a C compiler.
+A library in C (faulty_disk.c) is compiled and loaded before the C library, so it works on Linux with a C compiler. What
+is set holds for this process and those that it forks.
 """
 
 import ctypes
@@ -9,10 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 SOURCE = Path(__file__).with_suffix(".c")
 WRITES, READS = 1, 2
@@ -24,12 +24,14 @@ class Fault:
 
     name: str
     error: int
+    """Error of the call; 0 if its process is killed instead."""
     kinds: int = WRITES
     lasting: bool = True
     halves: bool = False
     """The first write that fails takes half of its bytes, as on a disk that becomes full."""
 
 
+KILL = Fault("killed", 0)
 FAULTS = (
     Fault("full", errno.ENOSPC, halves=True),
     Fault("read-only", errno.EROFS),
@@ -45,16 +47,16 @@ def can_fail() -> bool:
 
 
 def is_loaded() -> bool:
-    """Return whether this process was started by `preloaded`."""
+    """Return whether this process was started by `preload`."""
     return hasattr(ctypes.CDLL(None), "faulty_disk")
 
 
-def preloaded(command: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
-    """Compile the library into a folder, and run a command on top of it."""
+def preload(arguments: list[str], folder: Path) -> NoReturn:
+    """Compile the library into a folder, and start Python anew on top of it, with these arguments."""
     library = folder / "faulty_disk.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", library, SOURCE, "-ldl"], check=True)
-    before = os.environ.get("LD_PRELOAD", "")
-    return subprocess.run(command, env=os.environ | {"LD_PRELOAD": f"{library} {before}".strip()}, check=False)
+    preloaded = f"{library} {os.environ.get('LD_PRELOAD', '')}".strip()
+    os.execve(sys.executable, [sys.executable, *arguments], os.environ | {"LD_PRELOAD": preloaded})
 
 
 def fail_from(number: int, fault: Fault, folder: Path) -> None:
@@ -64,23 +66,11 @@ def fail_from(number: int, fault: Fault, folder: Path) -> None:
     )
 
 
-def mend() -> None:
-    """Let every call succeed again."""
-    fail_from(0, FAULTS[0], Path())
+def calls() -> int:
+    """Return how many calls were counted."""
+    return int(ctypes.CDLL(None).faulty_disk_seen())
 
 
-def calls() -> tuple[int, int]:
-    """Return how many calls were counted, and how many failed."""
-    library = ctypes.CDLL(None)
-    return library.faulty_disk_seen(), library.faulty_disk_failed()
-
-
-@contextmanager
-def jumping_clock(every: int, reach: int) -> Iterator[None]:
-    """Let the wall clock jump after so many reads, by at most so many seconds back or forth."""
-    library = ctypes.CDLL(None)
-    library.jumping_clock(ctypes.c_long(every), ctypes.c_long(reach))
-    try:
-        yield
-    finally:
-        library.jumping_clock(ctypes.c_long(0), ctypes.c_long(0))
+def jump(every: int, reach: int) -> None:
+    """Let the wall clock jump after so many reads, by at most so many seconds back or forth; never for 0."""
+    ctypes.CDLL(None).jumping_clock(ctypes.c_long(every), ctypes.c_long(reach))
