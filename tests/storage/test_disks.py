@@ -18,10 +18,11 @@ import pytest
 
 from popbandits import PBT, History
 from popbandits.cli import main
-from popbandits.errors import CheckpointError, DiskError, PopbanditsError, ReadError
+from popbandits.errors import CheckpointError, DiskError, HistoryError, PopbanditsError, ReadError
 from popbandits.history import Observation
 from popbandits.reports.status import status
 from popbandits.run import resume, tune
+from popbandits.storage import schema
 from popbandits.storage.checkpoints import verify
 from popbandits.storage.disk import fault, readable, write_whole
 from popbandits.storage.folders import last_write
@@ -302,6 +303,59 @@ def test_a_disk_that_refuses_a_new_run_is_told_with_a_way_on(tmp_path: Path, mon
         pytest.raises(DiskError, match=r"No space left on device; nothing was recorded in .*give another directory"),
     ):
         tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
+
+
+def test_a_new_record_whose_log_cannot_be_copied_gets_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(schema.Connection):
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            if "wal_checkpoint" in args[0]:
+                raise sqlite3.OperationalError("disk I/O error")
+            return super().execute(*args)
+
+    monkeypatch.setattr(schema, "Connection", Failing)
+    with pytest.raises(HistoryError, match=r"got .*: disk I/O error; free space, or give another"):
+        tune(Walker, space(), PBT(), rounds=1, directory=tmp_path, progress=False)
+    assert not (tmp_path / "run.sqlite").exists()
+    monkeypatch.undo()
+    assert tune(Walker, space(), PBT(), rounds=1, directory=tmp_path, progress=False).done
+
+
+def test_a_record_that_a_disk_refuses_to_look_at_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tune(Walker, space(), PBT(), rounds=1, directory=tmp_path, progress=False)
+    look = Path.lstat
+
+    def refuse(path: Path) -> os.stat_result:
+        if path.name == "run.sqlite":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return look(path)
+
+    monkeypatch.setattr(Path, "lstat", refuse)
+    with pytest.raises(ReadError, match=r"could not read .*run\.sqlite: Input/output error"):
+        History.load(tmp_path)
+    with pytest.raises(HistoryError, match=r"run\.sqlite cannot be read: Input/output error"):
+        schema.holds_run(tmp_path / "run.sqlite")
+
+
+def test_a_checkpoint_that_cannot_be_read_to_be_signed_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unsigned, it would pass for a stranger's, and a resume would ask whether it is trusted."""
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.parent.name == "member-1-round-1":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DiskError, match=r"could not read .*member-1-round-1: Input/output error.*resume"):
+        tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
+    monkeypatch.undo()
+    resumed = resume(tmp_path / "run", progress=False)
+    whole = tune(Walker, space(), directory=tmp_path / "whole", progress=False, **SETTINGS)
+    assert resumed.history == whole.history
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

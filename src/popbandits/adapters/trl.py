@@ -82,8 +82,7 @@ class TRLAgent(TrainerAgent):
         return super()._training_arguments(kind, config, self._seed % 2**31, done)
 
     def _build(self, config: dict[str, Any], arguments: Any, number: int) -> Any:
-        base = share_base(self._load_base)
-        trainer = self._make_trainer(base, arguments)
+        trainer = self._make_trainer(share_base(self._load_base), arguments)
         if not hasattr(trainer.model, "peft_config") or any(
             weights.requires_grad for weights in _bases[self._load_base].parameters()
         ):

@@ -251,8 +251,7 @@ class Population:
             pending = Pending([(m, round_) for m in carried], lambda key: carried[key[0]])
         else:
             pending = Pending(self._find_others(members[0], known.member_states()) if exploring else [], self._config)
-        sources = [parents[m] for m in exploring]
-        proposals = self._explore(sources, known, pending, stream)
+        proposals = self._explore([parents[m] for m in exploring], known, pending, stream)
         given = tuple(pending.keys[-RECORDED:])
         keys = {m: None if parent is None else parent.key for m, parent in parents.items()}
         decided = {m: Decision(Assignment(m, round_, config, keys[m]), len(known)) for m, config in carried.items()}
@@ -314,8 +313,7 @@ class Population:
         """Get proposals from the method and check them: a user's explorer may break the contract."""
         if not parents:
             return []
-        rng = self._rng(EXPLORE, *stream)
-        proposals = self.method.explore_round(self.space, known, pending, parents, rng)
+        proposals = self.method.explore_round(self.space, known, pending, parents, self._rng(EXPLORE, *stream))
         name = type(self.method).__name__
         if len(proposals) != len(parents) or not all(isinstance(each, Proposal) for each in proposals):
             raise ArgumentError(f"{name} must return a Proposal for each of {len(parents)} members, got {proposals!r}")

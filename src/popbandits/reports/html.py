@@ -63,8 +63,7 @@ def script_json(value: Any) -> str:
     >>> script_json({"label": "</script><!--\u2028"})
     '{"label":"\\u003c/script\\u003e\\u003c!--\\u2028"}'
     """
-    plain = strict_json(value)
-    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return strict_json(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def bullets(sentences: Iterable[str]) -> str:

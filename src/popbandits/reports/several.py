@@ -40,8 +40,7 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str], by: str =
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
         drawn += own
     sections["The runs"] = _runs(runs, tasks)
-    title = f"{len(runs)} runs compared"
-    return page(title, " · ".join(methods_of(tasks)), sections, drawn, libraries), drawn
+    return page(f"{len(runs)} runs compared", " · ".join(methods_of(tasks)), sections, drawn, libraries), drawn
 
 
 def _tuned(tasks: RunsByTask) -> RunsByTask:

@@ -199,8 +199,7 @@ class Experiment:
             return RayEngine(agent, self.at_a_time, Path(self.directory or "."), self.resources, self.round_timeout)
         if self.engine == "slurm":
             return SlurmEngine(agent, self.at_a_time, Path(self.directory or "."), self.slurm, self.round_timeout)
-        kind = Threads if self.engine == "threads" else Processes
-        return kind(agent, self.at_a_time, self.round_timeout)
+        return (Threads if self.engine == "threads" else Processes)(agent, self.at_a_time, self.round_timeout)
 
     @property
     def at_a_time(self) -> int:

@@ -23,7 +23,7 @@ from uuid import uuid4
 from popbandits.basics.records import Key
 from popbandits.basics.settings import Keep
 from popbandits.errors import AgentError, CheckpointError, DiskError, RunError
-from popbandits.storage.disk import reason, required
+from popbandits.storage.disk import DISK_ERRNOS, reason, required
 
 CHECKPOINTS = "checkpoints"
 """Name of the folder of the checkpoints, in a run's folder."""
@@ -82,7 +82,7 @@ def verify(directory: Path) -> None:
 
 
 def fingerprint(directory: Path) -> str | None:
-    """Return the digest of a checkpoint's manifest; None if it cannot be read or does not list all that is there."""
+    """Return the digest of a checkpoint's manifest; None if it is none or does not list all that is there."""
     try:
         content = (directory / MANIFEST).read_bytes()
         listed = json.loads(content).keys()
@@ -91,7 +91,9 @@ def fingerprint(directory: Path) -> str | None:
             found = {Path(parent, name).relative_to(directory).as_posix() for name in (*files, *links)}
             if found - listed - {MANIFEST}:
                 return None
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno in DISK_ERRNOS:  # It may be temporary.
+            raise DiskError(f"could not read {directory}: {reason(error)}") from error
         return None
     return hashlib.sha256(content).hexdigest()
 

@@ -39,8 +39,15 @@ class Connection(sqlite3.Connection):
 
 def holds_run(path: Path) -> bool:
     """Tell whether the file of a run exists; an empty one was left by a process killed too early."""
+    return bool((found := _look(path)) and found.st_size > 0)
+
+
+def _look(path: Path) -> os.stat_result | None:
+    """Return what is at the path itself, or None for nothing: a disk that fails is no missing file."""
     try:
-        return os.path.lexists(path) and path.lstat().st_size > 0
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
     except OSError as error:
         raise HistoryError(
             f"{path} cannot be read: {error.strerror}; check that the disk works, then try again"
@@ -66,12 +73,12 @@ def _require_plain(path: Path, readonly: bool) -> None:
     To write, raise it for a journal too: SQLite would obey it, and remove any file that it names. Runs have a log
     instead, from the moment their file has its name.
     """
-    if os.path.lexists(path) and not is_plain(path):
+    if (found := _look(path)) and not stat.S_ISREG(found.st_mode):
         kind = "a link" if path.is_symlink() else "not a file"
         raise HistoryError(f"{path} is {kind}, so it holds no run; give the folder of one")
     *_, journal = companions(path)
     for companion in companions(path):
-        if os.path.lexists(companion) and not is_plain(companion):
+        if (found := _look(companion)) and not stat.S_ISREG(found.st_mode):
             raise HistoryError(f"{companion} must be a regular file, as SQLite opens it; remove it")
     if not readonly and os.path.lexists(journal):
         raise HistoryError(
@@ -92,6 +99,7 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
             with transaction(connection):
                 upgrade(connection, 0)
                 describe(connection, run)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # Closing does it too, and says nothing if it fails.
         os.replace(new, path)
     except (OSError, sqlite3.OperationalError) as error:
         raise HistoryError(

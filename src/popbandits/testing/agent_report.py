@@ -183,8 +183,7 @@ class Report:
             yield Text.assemble(line, Text(finding.rule))
             if finding.text:
                 yield Padding(Text(finding.text), (0, 0, 0, _MARGIN))
-        optional = {AgentRule.APPLIED, AgentRule.EVALUATED}
-        tried = {finding.rule for finding in self.findings} | optional
+        tried = {finding.rule for finding in self.findings} | {AgentRule.APPLIED, AgentRule.EVALUATED}
         for rule in self.rules:
             if rule not in tried:
                 yield Text(f"{'open':<{_MARGIN}}{rule}", style="dim")

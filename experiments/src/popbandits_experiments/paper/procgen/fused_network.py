@@ -4,15 +4,13 @@ The hidden layer's columns are in the trunk's order of features, (C/8, y, x, C%8
 PyTorch's, (C, y, x).
 """
 
-from typing import Generic, Protocol, TypeVar
-
 import torch
 import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch import Tensor
 
 from popbandits_experiments.paper.procgen import loss_kernels, network
-from popbandits_experiments.paper.procgen.augmentations import Draws
 from popbandits_experiments.paper.procgen.environments import ACTIONS
+from popbandits_experiments.paper.procgen.fused import FusedTrunk
 from popbandits_experiments.paper.procgen.losses import VALUE_WEIGHT, Coefficients
 from popbandits_experiments.paper.procgen.network import HIDDEN
 from popbandits_experiments.paper.procgen.packing import GROUP
@@ -29,54 +27,10 @@ TAIL = HIDDEN + (ACTIONS + 1) * (HIDDEN + 1)
 """Number of parameters after the hidden layer's weights."""
 
 
-class Activations(Protocol):
-    """Results of a trunk's forward pass that its backward pass needs."""
-
-    @property
-    def features(self) -> Tensor:
-        """The trunk's output (n, 2048), in the trunk's order."""
-        ...
-
-
-A = TypeVar("A", bound=Activations)
-
-
-class ExplicitTrunk(Protocol[A]):
-    """A trunk with its own backward pass."""
-
-    def buffer(self, frames: int) -> Tensor:
-        """Make an input buffer for this number of frames."""
-        ...
-
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size."""
-        ...
-
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
-        ...
-
-    def load(self, flat: Tensor) -> None:
-        """Pack parameters that have changed."""
-        ...
-
-    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, rollout: Rollout) -> Tensor:
-        """Draw actions, int32, with the whole network, and record the step in the next row."""
-        ...
-
-    def forward(self, buffer: Tensor, flat: Tensor) -> A:
-        """Compute features and save what the backward pass needs."""
-        ...
-
-    def backward(self, saved: A, to_features: Tensor, out: Tensor) -> None:
-        """Write the gradient of the trunk's parameters to out."""
-        ...
-
-
-class FusedNetwork(Generic[A]):
+class FusedNetwork:
     """A trunk with its own backward pass, followed by the hidden layer and the heads."""
 
-    def __init__(self, trunk: ExplicitTrunk[A], device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
+    def __init__(self, trunk: FusedTrunk, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
         self._trunk = trunk
         self._hidden = torch.zeros(HIDDEN, network.FEATURES, dtype=dtype, device=device)
         self.buffer, self.put, self.put_augmented = trunk.buffer, trunk.put, trunk.put_augmented
