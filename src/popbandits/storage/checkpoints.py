@@ -82,7 +82,7 @@ def verify(directory: Path) -> None:
 
 
 def fingerprint(directory: Path) -> str | None:
-    """Return the digest of a checkpoint's manifest; None if it is none or does not list all that is there."""
+    """Return the digest of a checkpoint's manifest; None if there is none, or it does not list all that is there."""
     try:
         content = (directory / MANIFEST).read_bytes()
         listed = json.loads(content).keys()

@@ -53,12 +53,8 @@ class FrozenLake(_Places):
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Slide one place; the goal is worth 1, and the shore stops a step."""
         place = state[0]
-        # 0 is left, 1 down, 2 right and 3 up.
         gone = (action - 1 + (3 * noise[..., 0]).long()) % 4
-        row, column = (
-            walk(place // SIDE, gone, 3, 1, SIDE),
-            walk(place % SIDE, gone, 0, 2, SIDE),
-        )
+        row, column = walk(place // SIDE, gone, 3, 1, SIDE), walk(place % SIDE, gone, 0, 2, SIDE)
         place = row * SIDE + column
         arrived = place == SIDE * SIDE - 1
         drowned = torch.bitwise_and(torch.bitwise_right_shift(HOLES, place.long()), 1) == 1
