@@ -1,7 +1,9 @@
-"""Many runs, one after another: what is done stays done, and time is kept."""
+"""Many runs, one after another or several at a time: what is done stays done, and time is kept."""
 
 import json
 import math
+import signal
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -183,3 +185,70 @@ def test_every_round_says_how_fast_it_was(
     assert lines[0].startswith(f"{tmp_path / '0'} (1 of 1): 200 steps/s in all, ")
     assert lines[0].endswith(" a member, about 0:03 left")
     assert lines[-1].endswith("about 0:00 left")
+
+
+@dataclass(frozen=True)
+class Together:
+    """Makes agents that train only if two do at the same time; some members interrupt the grid as they begin."""
+
+    interrupting: tuple[int, ...] = ()
+
+    def __call__(self, seed: int) -> Climber:
+        return Meeting(self.interrupting)
+
+
+MEETING = threading.Barrier(2, timeout=60)
+
+
+class Meeting(Climber):
+    def __init__(self, interrupting: tuple[int, ...]) -> None:
+        super().__init__(1.0)
+        self.interrupting = interrupting
+
+    def assigned(self, member: int, round_: int) -> None:
+        MEETING.wait()
+        if member in self.interrupting and round_ == 0:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def test_runs_that_train_at_the_same_time_come_to_the_histories_of_one_at_a_time(tmp_path: Path) -> None:
+    assert run_grid(experiments(tmp_path / "alone"), no_view)
+    assert run_grid(experiments(tmp_path, agent=Together(), workers=1), no_view, at_a_time=2)
+    for seed in "01":
+        assert observed(tmp_path / seed) == observed(tmp_path / "alone" / seed)
+
+
+def test_runs_at_the_same_time_keep_the_time_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    assert not run_grid(experiments(tmp_path, agent=Together(), workers=1), no_view, time_limit=3, at_a_time=2)
+    assert [len(History.load(tmp_path / seed)) for seed in "01"] == [2, 2]
+
+
+@pytest.mark.parametrize(("interrupting", "ends"), [((0,), []), ((0, 1), [130])])
+def test_an_interrupt_stops_all_runs_after_what_is_in_training_and_a_second_one_at_once(
+    interrupting: tuple[int, ...],
+    ends: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(grid, "os", SimpleNamespace(_exit=ended.append))
+    one, two = experiments(tmp_path, agent=Together(), workers=1)
+    assert not run_grid([replace(one, agent=Together(interrupting)), two], no_view, at_a_time=2)
+    assert ended == ends
+    assert "Intervals in training end first; again to stop at once" in capsys.readouterr().err
+    assert [len(History.load(tmp_path / seed)) for seed in "01"] == [2, 2]  # A round each, and no half one.
+    assert run_grid([replace(one, agent=Together(interrupting)), two], no_view, at_a_time=2)
+    assert run_grid(experiments(tmp_path / "alone"), no_view)
+    for seed in "01":
+        assert observed(tmp_path / seed) == observed(tmp_path / "alone" / seed)
+
+
+def test_a_run_that_fails_is_told_when_those_beside_it_are_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = experiments(tmp_path)
+    with pytest.raises(RunError, match=r"1 of 2 runs failed, the others are finished; .*0: .*completed"):
+        run_grid([replace(first, agent=Climb(math.nan)), second], no_view, at_a_time=2)
+    assert len(History.load(tmp_path / "1")) == 8

@@ -1,14 +1,18 @@
-"""Many runs one after another, each in its own folder, within a time limit; finished runs are skipped."""
+"""Many runs, each in its own folder, one or several at a time, within a time limit; finished runs are skipped."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from popbandits.basics.wording import clock, counted
+from popbandits.commands.registry import STOPPED
 from popbandits.errors import PopbanditsError, RunError
 from popbandits.history import Observation
 from popbandits.population import Population
@@ -26,25 +30,34 @@ SLACK = 1.2
 
 
 def run_grid(
-    experiments: Sequence[Experiment], view: Callable[[Experiment], View], *, time_limit: float | None = None
+    experiments: Sequence[Experiment],
+    view: Callable[[Experiment], View],
+    *,
+    time_limit: float | None = None,
+    at_a_time: int = 1,
 ) -> bool:
     """Run or resume the experiments that are not finished; return whether all are finished now.
 
     If some fail, the others still run, and RunError is raised at the end. `view` makes the view of a run. With a
     `time_limit` in seconds, no round starts that might not end in time, except the first one. Of the agent's settings,
     those of where it trains may differ from those that a run was started with.
+
+    Runs that train at the same time are threads of this process, so that they can share a GPU. Ctrl-C then stops all of
+    them, after the intervals in training.
     """
     for experiment in experiments:
         _check(experiment)
-    timer, failed = Timer(time_limit), dict[Path, RunError]()
-    for number, experiment in enumerate(experiments, 1):
+    limit, failed = Limit(time_limit), dict[Path, RunError]()
+
+    def train(number: int, experiment: Experiment) -> bool:
+        """Finish a run, if the time allows; return whether it is finished or has failed."""
         directory = _folder(experiment)
         begun = (directory / RUN_FILE).exists()
         if begun and Result(directory).done:
-            continue
-        if timer.over:
+            return True
+        if limit.over:
             return False
-        timer.label = f"{directory} ({number} of {len(experiments)})"
+        timer = Timer(f"{directory} ({number} of {len(experiments)})", limit)
         try:
             if begun:
                 given = {"agent": experiment.agent, "method": experiment.method, "engine": experiment.engine}
@@ -54,15 +67,36 @@ def run_grid(
         except RunError as error:
             failed[directory] = error
             print(f"{timer.label} failed: {error}", file=sys.stderr, flush=True)
-            continue
-        if not result.done:
-            return False
-    if failed:
+            return True
+        return result.done
+
+    numbered = list(enumerate(experiments, 1))
+    if at_a_time == 1:
+        finished = all(train(*each) for each in numbered)
+    else:
+        finished = _side_by_side([partial(train, *each) for each in numbered], at_a_time, limit)
+    if finished and failed:
         first, why = next(iter(failed.items()))
         raise RunError(
             f"{len(failed)} of {counted(len(experiments), 'run')} failed, the others are finished; {first}: {why}"
         ) from why
-    return True
+    return finished
+
+
+def _side_by_side(runs: Sequence[Callable[[], bool]], at_a_time: int, limit: "Limit") -> bool:
+    """Call the runs in threads, as many at a time; return whether all are finished."""
+    with ThreadPoolExecutor(at_a_time) as threads:
+        results = [threads.submit(each) for each in runs]
+        while True:
+            try:
+                wait(results)
+                finished = [each.result() for each in results]
+                return all(finished)
+            except KeyboardInterrupt:  # It only reaches the main thread.
+                if limit.stopped:
+                    os._exit(STOPPED)  # Nothing can interrupt a thread, and a run survives a kill.
+                limit.stopped = True
+                print("Intervals in training end first; again to stop at once", file=sys.stderr, flush=True)
 
 
 def _folder(experiment: Experiment) -> Path:
@@ -109,21 +143,31 @@ def _complete(given: Mapping[str, Any], role: Role, signer: Signer | None) -> Ma
     return given if made is None else json.loads(json.dumps(made))
 
 
-class Timer(View):
-    """Print the speed of one run after another, and stop them before the time is over."""
+class Limit:
+    """Time that the runs of a grid have together."""
 
-    def __init__(self, time_limit: float | None = None) -> None:
-        self.label = ""
-        """Name of the current run."""
-        self._end = None if time_limit is None else time.monotonic() + time_limit
-        self._longest = 0.0
+    def __init__(self, seconds: float | None = None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self.longest = 0.0
+        """Seconds of the longest round so far."""
+        self.stopped = False
+        """True if no round is to start any more."""
 
     @property
     def over(self) -> bool:
         """True if another round might not end in time; False before the first round."""
-        if self._end is None or not self._longest:
-            return False
-        return time.monotonic() + SLACK * self._longest > self._end
+        if self.stopped or self._end is None or not self.longest:
+            return self.stopped
+        return time.monotonic() + SLACK * self.longest > self._end
+
+
+class Timer(View):
+    """Print the speed of a run, and stop it before the time is over."""
+
+    def __init__(self, label: str, limit: Limit) -> None:
+        self.label = label
+        """Name of the run."""
+        self._limit = limit
 
     def opened(self, population: Population, directory: Path) -> None:
         """Start timing a new or resumed run."""
@@ -140,10 +184,10 @@ class Timer(View):
         now = time.monotonic()
         with suppress(OSError, ValueError):  # A full or closed log must not end the run.
             print(self._pace(now), file=sys.stderr, flush=True)
-        self._longest = max(self._longest, now - self._since)
+        self._limit.longest = max(self._limit.longest, now - self._since)
         self._since = now
         self._round.clear()
-        self._stopping = self.over and not self._population.done
+        self._stopping = self._limit.over and not self._population.done
 
     def _pace(self, now: float) -> str:
         done, whole = len(self._population.history), self._population.size * (self._population.rounds or 0)
@@ -156,4 +200,4 @@ class Timer(View):
 
     def stop(self) -> str | None:
         """Return the reason if no other round would end in time."""
-        return "the time is over" if self._stopping else None
+        return ("Ctrl-C" if self._limit.stopped else "the time is over") if self._stopping else None

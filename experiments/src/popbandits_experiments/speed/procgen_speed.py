@@ -8,6 +8,7 @@ The parts alone, each with its floor, a lower bound of its time:
 - new environments: a pool made, reset and closed.
 - update: one minibatch, forward, backward and Adam. Floor: its activations written and read once, each way.
 - augmentation: its share of a minibatch of the update. Floor: its frames read and written once.
+- on a GPU, the kernels of an update, by PyTorch's profiler.
 
 Populations of DrAC members, each member in a thread of Python and with several threads for its environments: the
 environment steps per second of all members in a round of a few rollouts, median of some rounds after one in which
@@ -28,7 +29,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from statistics import median
 from threading import Barrier
@@ -37,11 +38,12 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from torch.profiler import ProfilerActivity, profile
 
 from popbandits_experiments.paper.procgen.agent import DrAC, Settings, threads_a_member
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits_experiments.paper.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
-from popbandits_experiments.paper.procgen.learner import Sizes
+from popbandits_experiments.paper.procgen.learner import Learner, Sizes
 
 CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
 
@@ -91,8 +93,17 @@ def activation_bytes(images: int, bytes_a_number: int) -> int:
     return int(images * numbers * bytes_a_number)
 
 
-def measure_parts(settings: Settings, repeats: int) -> list[Part]:
-    """Measure each part alone, on an otherwise idle machine."""
+def measure_kernels(learner: Learner, generator: torch.Generator, minibatches: int) -> dict[str, float]:
+    """Return the device's milliseconds for a minibatch of an update by kernel, the longest first."""
+    learner.update("crop", generator)  # Compiling and capturing come first.
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        learner.update("crop", generator)
+    found = {event.key: event.self_device_time_total / 1e3 / minibatches for event in profiled.key_averages()}
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def measure_parts(settings: Settings, repeats: int) -> tuple[list[Part], dict[str, float]]:
+    """Measure each part alone, on an otherwise idle machine, and the kernels of an update."""
     device, sizes = torch.device(settings.device), settings.sizes
     agent = DrAC(0, settings)
     agent.train(CONFIG)
@@ -138,8 +149,9 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
     start = time.perf_counter()
     agent.evaluate(["test"], seed=0, episodes=sizes.environments)
     parts += [Part("evaluation, an episode", 1e3 * (time.perf_counter() - start) / sizes.environments)]
+    kernels = measure_kernels(learner, generator, batches) if device.type == "cuda" else {}
     agent.close()
-    return parts
+    return parts, kernels
 
 
 def measure_population(settings: Settings, members: int, rounds: int) -> Throughput:
@@ -184,7 +196,7 @@ def _step_alone(game: str, size: int, threads: int, seconds: float, start: Barri
     return steps / passed
 
 
-def show(parts: list[Part], populations: list[Throughput], console: Console) -> None:
+def show(parts: list[Part], populations: list[Throughput], kernels: dict[str, float], console: Console) -> None:
     update = next(part.milliseconds for part in parts if part.name.startswith("update"))
     table = Table("part, alone", "ms", "floor", "times its floor", "of an update")
     for part in parts:
@@ -193,6 +205,11 @@ def show(parts: list[Part], populations: list[Throughput], console: Console) -> 
         floors = (f"{part.floor:.3f}", f"{part.milliseconds / part.floor:.1f}") if known else ("", "")
         table.add_row(part.name, f"{part.milliseconds:.3f}", *floors, share)
     console.print(table)
+    if kernels:
+        table = Table("kernel of an update", "ms a minibatch")
+        for kernel, time_ in kernels.items():
+            table.add_row(kernel[:80], f"{time_:.3f}")
+        console.print(table)
     table = Table("members", "threads each", "env steps/s", "device idle, but for acting", "a member's time")
     for row in populations:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in row.shares.items())
@@ -209,7 +226,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 12])
     parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of a population that are timed")
-    parser.add_argument("--threads", type=int, help="for the environments of a member (default: as in the experiment)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        nargs="+",
+        default=[0],
+        help="for the environments of a member, tried one after another (0: as in the experiment)",
+    )
     parser.add_argument(
         "--sizes", type=int, nargs=4, default=[64, 256, 3, 8], help="environments steps epochs minibatches"
     )
@@ -225,17 +248,18 @@ def main(arguments: list[str] | None = None) -> None:
         precision="bfloat16" if options.device.startswith("cuda") else "float32",
     )
 
-    def shared_by(members: int) -> Settings:
-        return replace(settings, threads=options.threads or threads_a_member(members, options.device))
+    def shared_by(members: int, threads: int) -> Settings:
+        return replace(settings, threads=threads or threads_a_member(members, options.device))
 
     console = Console()
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU"
     console.print(f"{name}, torch {torch.__version__}, {options.game}, {settings.precision}")
-    populations = [measure_population(shared_by(members), members, options.rounds) for members in options.members]
-    parts = measure_parts(shared_by(1), options.repeats)
-    show(parts, populations, console)
+    tried = list(product(options.members, options.threads))
+    populations = [measure_population(shared_by(*each), each[0], options.rounds) for each in tried]
+    parts, kernels = measure_parts(shared_by(1, 0), options.repeats)
+    show(parts, populations, kernels, console)
     cores = os.cpu_count() or 1
-    shared = {(members, shared_by(members).threads) for members in options.members}
+    shared = {(members, shared_by(members, threads).threads) for members, threads in tried}
     limits = {
         f"{pools} pools, {threads} threads each": measure_stepping(options.game, pools, sizes.environments, threads)
         for pools, threads in sorted({*shared, (cores, 1)})
@@ -246,6 +270,7 @@ def main(arguments: list[str] | None = None) -> None:
         figures = {
             "parts": [asdict(part) for part in parts],
             "populations": [asdict(row) for row in populations],
+            "kernels": kernels,
             "stepping alone": limits,
         }
         options.out.write_text(json.dumps(figures, indent=1))

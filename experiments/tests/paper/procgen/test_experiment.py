@@ -148,6 +148,7 @@ def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
         (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'"),
         (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
         (["--levels", "replay", "--methods", "drac", "pbt"], "add --select-on validation for pbt"),
+        (["--at-a-time", "0"], "--at-a-time must be at least 1, got 0"),
         (["--time-limit", "0"], "--time-limit: must be above 0 seconds, got '0'; leave it out for no limit"),
         (["--time-limit", "soon"], "--time-limit: must be above 0 seconds, got 'soon'"),
     ],
@@ -233,9 +234,19 @@ def test_models_can_be_fitted_as_the_published_code_does(
     mix, alone = planned(["--methods", "pb2-mix", "ppo", "--continued-only"], tmp_path, monkeypatch)
     assert mix.method == PB2Mix(continued_only=True)
     assert alone.method == RandomSearch()
-    with pytest.raises(SystemExit):
-        planned(["--methods", "pbt", "--continued-only"], tmp_path, monkeypatch)
-    assert "--continued-only is for methods with a model, got pbt" in capsys.readouterr().err
+    (both,) = planned(["--continued-only", "--score-before"], tmp_path, monkeypatch)
+    assert both.method == PB2Mix(continued_only=True, score_before=True)
+    for option in ("--continued-only", "--score-before"):
+        with pytest.raises(SystemExit):
+            planned(["--methods", "pbt", option], tmp_path, monkeypatch)
+        assert f"{option} is for methods with a model, got pbt" in capsys.readouterr().err
+
+
+def test_runs_that_train_at_the_same_time_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mix, drac = planned(["--methods", "pb2-mix", "drac", "--at-a-time", "3"], tmp_path, monkeypatch)
+    assert isinstance(mix.agent, Task)
+    assert isinstance(drac.agent, Task)
+    assert (mix.agent.at_a_time, drac.agent.at_a_time) == (12, 3)
 
 
 def test_levels_are_replayed_and_how_is_tuned_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ class Trial:
             "learning rate on a log scale": logarithmic,
             "started from the published settings": self.run.about.get("start"),
             "model of continued intervals": method.get("settings", {}).get("continued_only"),
+            "model that sees the score before": method.get("settings", {}).get("score_before"),
         }
         return tuple(name for name, departs in departures.items() if departs)
 
