@@ -26,6 +26,7 @@ from popbandits.basics.wording import counted, duration
 from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.run.result import Result
 from popbandits.storage.schema import RUN_FILE
+from popbandits.storage.store import reading
 from popbandits_experiments import RESULTS
 from popbandits_experiments.ground import headroom, records, run, study
 from popbandits_experiments.ground.grounds import GROUNDS
@@ -170,16 +171,22 @@ def _seconds_of_member(task: str, folder: Path) -> float:
 
 @cache
 def _seconds_of_step(alone: bool) -> float:
-    """Return the seconds of a member's step in stored trials of one agent or of populations; NaN without any."""
+    """Return the seconds of a member's step in stored trials of one agent or of populations; NaN without any.
+
+    Trials that shared a machine with others took longer than each would cost.
+    """
     rates = []
-    for path in RESULTS.glob(f"procgen*/*/*/*/{RUN_FILE}"):
+    for path in [*RESULTS.glob(f"procgen*/*/*/*/{RUN_FILE}"), *RESULTS.glob(f"levels_*/*/*/*/{RUN_FILE}")]:
         if (path.parent.parent.name in ALONE) == alone:
             rounds: dict[int, tuple[float, float]] = {}
+            with reading(path.parent) as store:
+                settings, members = store.about["agent"]["settings"], store.about["size"]
             for observation in Result(path.parent).history:
                 seconds, _ = rounds.get(observation.round, (0.0, 0.0))
                 rounds[observation.round] = max(seconds, observation.seconds or 0.0), observation.steps or 0
             if steps := sum(steps for _, steps in rounds.values()):
-                rates.append(sum(seconds for seconds, _ in rounds.values()) / steps)
+                together = max(1.0, settings["at_a_time"] / members)
+                rates.append(sum(seconds for seconds, _ in rounds.values()) / steps / together)
     return float(np.median(rates)) if rates else math.nan
 
 

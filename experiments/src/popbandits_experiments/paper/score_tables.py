@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from popbandits.reports.stats import deviation
 from popbandits.reports.tables import methods_of
 
 BASELINES = ("PB2-Rand", "PBT")
 """Methods that the others are tested against: the paper's choice, then its nearest; else the first method."""
+
+ENOUGH = 3
+"""Fewest runs of a row that may be bold."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Cell:
 
     values: tuple[float, ...]
     best: bool
-    """Bold: at least two runs, within one standard deviation, the best method's, of the best mean."""
+    """Bold: at least three runs, within one standard deviation, the best method's, of the best mean."""
     p: float
     """p-value of Welch's t-test that the baseline has the same mean; NaN if it cannot be computed."""
     starred: bool
@@ -30,6 +33,11 @@ class Cell:
     def mean(self) -> float:
         """Mean over runs."""
         return float(np.mean(self.values))
+
+    @property
+    def few(self) -> bool:
+        """True if there are too few runs to say anything."""
+        return len(self.values) < ENOUGH
 
 
 @dataclass(frozen=True)
@@ -66,8 +74,8 @@ def _row(groups: Mapping[str, Sequence[float]], baseline: str) -> dict[str, Cell
     row = {}
     for method, values in groups.items():
         mean, p = float(np.mean(values)), math.nan if method == baseline else welch(values, base)
-        # One run says nothing of the spread that bold stands for.
-        best = len(values) > 1 and bool(mean >= limit - 1e-12 * abs(limit))
+        # Few runs say little of the spread that bold stands for.
+        best = len(values) >= ENOUGH and bool(mean >= limit - 1e-12 * abs(limit))
         row[method] = Cell(tuple(values), best, p, starred=p < 0.05 and mean > float(np.mean(base)))
     return row
 
@@ -86,3 +94,14 @@ def welch(a: Sequence[float], b: Sequence[float]) -> float:
     t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
     freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     return float(2 * stdtr(freedom, -abs(t)))
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean and its 95% interval by Student's t; NaN for an interval of fewer than two values.
+
+    >>> [round(number, 2) for number in mean_interval([1.0, 2.0, 3.0])]
+    [2.0, -0.48, 4.48]
+    """
+    mean, freedom = float(np.mean(values)), len(values) - 1
+    reach = float(stdtrit(freedom, 0.975)) * deviation(values) / math.sqrt(len(values)) if freedom else math.nan
+    return mean, mean - reach, mean + reach

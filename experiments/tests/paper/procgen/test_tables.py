@@ -163,22 +163,38 @@ def test_runs_tuned_otherwise_stand_apart_each_beside_the_single_agents(
         ("PPO", "3", "6.0"),
         ("PB2-Rand", "3", "8.0"),
         ("PB2-Mix", "3", "**10.0"),
-        ("Patient PBT", "2", "7.5"),
+        ("Patient PBT", "2", "*7.5"),
     ]
     assert [one[:2] for one in rows[1:]] == [
-        [("PPO", "3", "6.0"), ("PB2-Mix", "1", mean)] for mean in ("20.0", "40.0", "30.0")
+        [("PPO", "3", "6.0"), ("PB2-Mix", "1", mean)] for mean in ("*20.0*", "*40.0*", "*30.0*")
     ]
 
 
-def test_bold_needs_two_runs_of_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made_up(tmp_path, "bigfish", "pb2-rand", 0, 9.0)
-    made_up(tmp_path, "leaper", "pb2-rand", 0, 9.0)
-    made_up(tmp_path, "leaper", "pb2-rand", 1, 9.0)
+def test_bold_needs_three_runs_of_a_row_and_fewer_are_grey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for game, seeds in (("bigfish", 2), ("leaper", 3)):
+        for seed in range(seeds):
+            made_up(tmp_path, game, "pb2-rand", seed, 9.0)
     assert main(["procgen", "--table", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "Bold: at least two runs, within one standard deviation of the best mean of the game." in out
-    assert re.search(r"\| bigfish .* 1 run +\| +9\.0 +\|", out)
-    assert re.search(r"\| leaper .* 2 runs +\| +\*\*9\.0 ± 0\.0\*\* +\|", out)
+    assert "Bold: at least three runs, within one standard deviation of the best mean of the game. Italic: fewer" in out
+    assert re.search(r"\| bigfish .* 2 runs +\| +\*9\.0 ± 0\.0\* +\|", out)
+    assert re.search(r"\| leaper .* 3 runs +\| +\*\*9\.0 ± 0\.0\*\* +\|", out)
+    terminal = io.StringIO()
+    print_tables(trials([tmp_path]), Console(file=terminal, force_terminal=True, width=150))
+    greys = [line for line in terminal.getvalue().splitlines() if "9.0 ± 0.0" in line and "\x1b[2m" in line]
+    assert [("bigfish" in line, "leaper" in line) for line in greys] == [(True, False)]
+
+
+def test_an_agent_alone_counts_once_for_a_seed_and_stands_beside_populations_of_either_score(tmp_path: Path) -> None:
+    for score_on, test in (("training", 3.0), ("validation", 3.0)):
+        made_up(tmp_path / score_on, "bigfish", "pb2-mix", 0, 5.0, score_on=score_on)
+        made_up(tmp_path / score_on, "bigfish", "drac", 0, test, score_on=score_on)
+    made_up(tmp_path / "training", "bigfish", "drac", 1, 4.0)
+    groups = list(comparable(trials([tmp_path])))
+    assert [[(one.method, one.run.about["seed"]) for one in group] for group in groups] == [
+        [("DrAC", 0), ("DrAC", 1), ("PB2-Mix", 0)]
+    ] * 2
+    assert [group[-1].settings["score_on"] for group in groups] == ["training", "validation"]
 
 
 def test_what_is_not_finished_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,6 +226,36 @@ def test_runs_that_replay_levels_stand_apart(runs: Path, capsys: pytest.CaptureF
     _, *parts = capsys.readouterr().out.split("Test returns: ")
     (replayed,) = (part.split("Mean ±")[0] for part in parts if "prioritised level replay" in part.splitlines()[0])
     assert {line.split("|")[2].strip() for line in replayed.splitlines() if "bigfish" in line} == {"DrAC", "PB2-Mix"}
+
+
+def test_what_level_replay_brings_is_a_mean_of_differences_by_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, (uniform, replay) in enumerate([(1.0, 4.0), (2.0, 6.0), (3.0, 8.0)]):
+        made_up(tmp_path / "uniform", "bigfish", "drac", seed, uniform)
+        made_up(tmp_path / "replay", "bigfish", "drac", seed, replay, levels="replay")
+    # No pairs: another seed, another game, other rollouts, another score of a population.
+    made_up(tmp_path / "replay", "bigfish", "drac", 9, 100.0, levels="replay")
+    made_up(tmp_path / "replay", "leaper", "drac", 0, 100.0, levels="replay")
+    made_up(tmp_path / "longer", "bigfish", "drac", 9, 100.0, steps=512)
+    made_up(tmp_path / "uniform", "bigfish", "pb2-mix", 0, 100.0)
+    made_up(tmp_path / "replay", "bigfish", "pb2-mix", 0, 100.0, levels="replay", score_on="validation")
+    assert main(["procgen", "--table", str(tmp_path)]) == 0
+    _, out = capsys.readouterr().out.split("With prioritised level replay, and without it")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if "| bigfish" in line]
+    # Differences of 3, 4 and 5: 4 ± t(0.975, 2) / sqrt(3) = 4.303 / 1.732 = 2.48.
+    assert rows == [
+        ["bigfish", "DrAC", "1 × 1M, 3 pairs", "test", "6.0 ± 2.0", "2.0 ± 1.0", "+4.0 [+1.5, +6.5]"],
+        ["bigfish", "DrAC", "1 × 1M, 3 pairs", "training", "0.0 ± 0.0", "0.0 ± 0.0", "+0.0 [+0.0, +0.0]"],
+    ]
+    assert "leaper" not in out
+
+
+def test_the_stored_pairs_with_level_replay_are_those_of_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["procgen", "--table", str(RESULTS / "levels_uniform"), str(RESULTS / "levels_replay")]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if " pairs | " in line]
+    assert rows
+    assert set(rows) <= set((RESULTS.parents[1] / "docs/procgen.md").read_text("utf-8").splitlines())
 
 
 def test_a_file_that_cannot_be_read_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,9 +305,9 @@ def test_the_stored_trials_are_read_and_stand_beside_the_published_figure(capsys
     assert rows[:5] == [
         ["PPO", "1 × 25M, 3 runs", "4.6 ± 2.1", "", "4.0 ± 1.2"],
         ["DrAC", "1 × 25M, 3 runs", "**8.6 ± 2.5**", "", "–"],
-        ["PBT", "4 × 25M, 1 run", "4.4", "", "6.6 ± 2.4"],
-        ["PB2-Mix", "4 × 25M, 2 runs", "**8.6 ± 5.9**", "", "10.6 ± 1.9"],
-        ["Patient PBT", "4 × 25M, 1 run", "8.2", "", "–"],
+        ["PBT", "4 × 25M, 1 run", "*4.4*", "", "6.6 ± 2.4"],
+        ["PB2-Mix", "4 × 25M, 2 runs", "*8.6 ± 5.9*", "", "10.6 ± 1.9"],
+        ["Patient PBT", "4 × 25M, 1 run", "*8.2*", "", "–"],
     ]
     assert re.search("Left out: .*ucb-drac/0, killed, 23 of 50 rounds", printed)
 

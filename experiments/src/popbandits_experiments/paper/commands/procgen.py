@@ -144,9 +144,12 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
 
 def _print_tables(directories: list[Path]) -> None:
     from popbandits.basics.wording import visible
+    from popbandits_experiments.paper.procgen.replay_table import print_replay_table
     from popbandits_experiments.paper.procgen.tables import print_tables, trials
 
-    print_tables(trials(directories, lambda error: print(f"Left out: {visible(str(error))}")))
+    found = trials(directories, lambda error: print(f"Left out: {visible(str(error))}"))
+    print_tables(found)
+    print_replay_table(found)
 
 
 def _steps(text: str) -> int:

@@ -26,13 +26,17 @@ from popbandits_experiments.paper.score_tables import Cell, ScoreTable, score_ta
 
 OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training", "levels": "uniform"}
 """Values of settings that older runs do not record."""
-SETTINGS = (*OLD_DEFAULTS, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
-"""Settings that runs must share to be compared, besides the number of steps."""
+TRAINED_BY = (
+    *("difficulty", "levels", "interval", "environments", "steps"),
+    *("epochs", "minibatches", "episodes", "precision"),
+)
+"""Settings that runs must share to be compared, besides the number of steps; populations also share `score_on`."""
 TEXTS = {"game", "difficulty", "score_on", "levels", "precision"}
 LEVELS = {"test": "Test returns", "train": "Training returns"}
 NOTE = (
     "Mean ± standard deviation over runs, of the member with the best {episodes} in the end. "
-    "Bold: at least two runs, within one standard deviation of the best mean of the game. "
+    "Bold: at least three runs, within one standard deviation of the best mean of the game. "
+    "{few}: fewer than three runs. "
     "p: Welch's t-test against {baseline}; ★: better than it with p < 0.05. "
     "Published: arXiv:2106.15883, easy levels, learning rate on a linear scale, 25M steps a member, five runs; "
     "its PPO and UCB-DrAC are from arXiv:2006.12862."
@@ -71,6 +75,11 @@ class Trial:
             "model that sees the score before": method.get("settings", {}).get("score_before"),
         }
         return tuple(name for name, departs in departures.items() if departs)
+
+    @property
+    def trained_by(self) -> tuple[Any, ...]:
+        """Settings that runs must share to be compared."""
+        return tuple(self.settings[name] for name in TRAINED_BY)
 
     @property
     def steps(self) -> int:
@@ -129,7 +138,7 @@ def trials(
 def _check(trial: Trial) -> Trial:
     """Return the trial; raise HistoryError if its record lacks what the tables need."""
     settings, file = trial.settings, trial.run.directory / RUN_FILE
-    for name in ("game", *SETTINGS):
+    for name in ("game", "score_on", *TRAINED_BY):
         value = settings.get(name)
         if not isinstance(value, str if name in TEXTS else int) or (isinstance(value, int) and not 0 < value < 2**62):
             raise HistoryError(f"{file} is damaged: {name} is a setting of every Procgen run, got {value!r:.60}")
@@ -147,18 +156,19 @@ def _check(trial: Trial) -> Trial:
 
 
 def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
-    """Group finished trials by budget, settings, population size and variant; each group includes the single agents."""
-    done = [one for one in given if one.done]
+    """Group finished trials by budget, settings, population size and variant; each group includes the single agents.
 
-    def budget(one: Trial) -> tuple[Any, ...]:
-        return one.steps, *(one.settings[name] for name in SETTINGS)
-
+    What a score is matters to populations only: an agent alone trains the same, so it counts once for a seed, and
+    stands in all of these groups.
+    """
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Trial]]] = {}
-    for one in done:
-        kinds = groups.setdefault(budget(one), {})
-        kinds.setdefault(() if one.run.space.fixed else (one.population, one.variant), []).append(one)
+    for one in given:
+        if one.done:
+            kind = () if one.run.space.fixed else (one.settings["score_on"], one.population, one.variant)
+            groups.setdefault((one.steps, *one.trained_by), {}).setdefault(kind, []).append(one)
     for kinds in (groups[key] for key in sorted(groups, reverse=True)):
-        alone = kinds.pop((), [])
+        seeds = {(one.settings["game"], one.method, one.run.about["seed"]): one for one in kinds.pop((), [])}
+        alone = list(seeds.values())
         yield from ([*alone, *kinds[kind]] for kind in sorted(kinds)) if kinds else [alone]
 
 
@@ -197,7 +207,7 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
             figure = (known or {}).get(method) if group[0].settings["difficulty"] == "easy" else None
             there = "–" if figure is None else "{:.1f} ± {:.1f}".format(*figure)
             p = "" if math.isnan(cell.p) else f"{cell.p:.2g}"
-            view.add_row(name, method, budget, _here(cell, plain), p, there)
+            view.add_row(name, method, budget, _here(cell, plain), p, there, style="dim" if cell.few else None)
         if not plain:  # Markdown tables have no sections.
             view.add_section()
     return view
@@ -208,6 +218,8 @@ def _here(cell: Cell, plain: bool) -> str:
     text = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
     if cell.best:
         text = f"**{text}**" if plain else f"[bold]{text}[/bold]"
+    elif cell.few and plain:  # Markdown has no grey.
+        text = f"*{text}*"
     return f"{text} ★" if cell.starred else text
 
 
@@ -218,18 +230,19 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
     if plain:
         console.width = 10_000
     for group in comparable(given):
-        one = group[0]
+        one = group[-1]  # Single agents, which have no variant, come first.
         how = [f"{short(one.steps)} steps a member in intervals of {short(one.settings['interval'])}"]
         how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
         if one.settings["difficulty"] != "easy":
             how.insert(0, f"{one.settings['difficulty']} levels")
         if one.settings["levels"] != "uniform":
             how.append("prioritised level replay")
-        how += group[-1].variant  # Single agents, which have none, come first.
+        how += one.variant
         for levels, scores in score_tables(group).items():
             console.print(f"{LEVELS[levels]}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
             console.print(table(levels, scores, group, plain), highlight=False)
-            note = NOTE.format(baseline=scores.baseline, episodes=EPISODES[one.settings["score_on"]])
+            episodes, few = EPISODES[one.settings["score_on"]], "Italic" if plain else "Grey"
+            note = NOTE.format(baseline=scores.baseline, episodes=episodes, few=few)
             console.print(f"{note}\n", highlight=False, soft_wrap=True)
     for one in given:
         if not one.done:
