@@ -9,10 +9,13 @@ import pytest
 
 from experiments.tests.ground.climbers import Track, ground
 from experiments.tests.ground.test_ground import Here
+from popbandits.run.result import Result
 from popbandits_experiments import queue
 from popbandits_experiments.ground import deciding, headroom
 from popbandits_experiments.ground.grounds import GROUNDS
 from popbandits_experiments.ground.records import read
+from popbandits_experiments.paper import grid
+from popbandits_experiments.paper.commands import procgen as commands
 
 WANTED = """
 [[wanted]]
@@ -107,6 +110,26 @@ def test_trials_of_procgen_are_resumed_by_their_own_command_within_the_time(
     (options,) = started
     assert (options.game, options.method, options.seed) == (["bigfish"], ["pbt"], [0, 99])
     assert 400 < options.time_limit <= 500
+    # So that the command finds it finished.
+    assert Result(tmp_path / "procgen/bigfish/pbt/0").done
+    assert not (tmp_path / "procgen/bigfish/pbt/99").exists()
+
+
+def test_stored_trials_are_those_that_the_commands_of_the_queue_would_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command refuses a folder that holds a run of other settings."""
+    monkeypatch.setattr(commands, "_device", lambda name: ("cuda", True))
+    found = 0
+    for entry in queue.read():
+        if isinstance(entry, queue.Trials):
+            options, _ = entry._parse()
+            for experiment in commands._experiments(options):
+                stored = queue.RESULTS / Path(str(experiment.directory)).relative_to("runs")
+                if stored.exists():
+                    grid._check(experiment.changed(directory=stored))
+                    found += 1
+    assert found > 30
 
 
 PROCGEN = """

@@ -8,11 +8,12 @@ is not stored, with an estimate of its cost from runs that are.
 
 import argparse
 import math
+import shutil
 import sys
 import time
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -132,18 +133,27 @@ class Trials(Entry):
         """Count the trials that are finished neither where they run nor in the stored results."""
         options, _ = self._parse()
         found, seconds = 0, 0.0
-        for game, method, seed in product(options.game, options.method, options.seed):
-            folders = [output / game / method / str(seed) for output in (options.output, RESULTS / options.output.name)]
-            if not any(_finished(folder) for folder in folders):
+        for method, folder, stored in _places(options):
+            if not _finished(folder) and not _finished(stored):
                 found += 1
                 seconds += (options.steps or FULL.steps) * _seconds_of_step(method in ALONE)
         return found, seconds
 
     def work(self, seconds: float, extra: Sequence[str]) -> None:
-        """Resume the trials, or begin them."""
+        """Resume the trials, or begin them; those that are stored are copied to where the command skips them."""
         if seconds >= SHORTEST:
             options, start = self._parse(["--time-limit", str(seconds)])
+            for _, folder, stored in _places(options):
+                if not folder.exists() and _finished(stored):
+                    shutil.copytree(stored, folder)
             start(options)
+
+
+def _places(options: argparse.Namespace) -> Iterator[tuple[str, Path, Path]]:
+    """Yield the method of each trial, its folder, and where it is stored when it is finished."""
+    for game, method, seed in product(options.game, options.method, options.seed):
+        place = Path(game) / method / str(seed)
+        yield method, options.output / place, RESULTS / options.output.name / place
 
 
 KINDS: dict[str, type[Entry]] = {"run": Populations, "headroom": Studies, "procgen": Trials}
