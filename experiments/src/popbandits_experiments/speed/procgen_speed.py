@@ -4,7 +4,7 @@ The parts alone, each with its floor, a lower bound of its time:
 
 - acting: one step's frames to the device, the network, a draw and its record, the actions back. Floor: the frames over
   the bus.
-- stepping: the environments. Floor: the same pool stepped by a bare loop, on as many threads.
+- stepping: the environments. Floor: as many stepped by a bare loop, on as many threads.
 - new environments: a pool made, reset and closed.
 - update: one minibatch, forward, backward and Adam. Floor: its activations written and read once, each way.
 - augmentation: its share of a minibatch of the update. Floor: its frames read and written once.
@@ -44,6 +44,7 @@ from popbandits_experiments.paper.procgen.agent import DrAC, Settings, threads_a
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits_experiments.paper.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
 from popbandits_experiments.paper.procgen.learner import Learner, Sizes
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
 CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
 
@@ -122,8 +123,8 @@ def measure_parts(settings: Settings, repeats: int) -> tuple[list[Part], dict[st
     calls = min(repeats, sizes.steps - 3)
     parts = [Part("acting, a step", milliseconds(learner.act, device, calls), frames / bus)]
 
-    def new_pool() -> Pool:
-        pool = Pool(settings.game, LEVELS["train"], size=sizes.environments, seed=0, threads=settings.threads)
+    def new_pool() -> ReservePool:
+        pool = ReservePool(settings.game, LEVELS["train"], size=sizes.environments, seed=0, threads=settings.threads)
         pool.reset(learner.frames)
         return pool
 
@@ -131,7 +132,11 @@ def measure_parts(settings: Settings, repeats: int) -> tuple[list[Part], dict[st
     actions = cycle(rng.integers(ACTIONS, size=(256, sizes.environments)).astype(np.int32))
     with closing(new_pool()) as pool:
         stepping = milliseconds(lambda: pool.step(next(actions), learner.frames), cpu, repeats)
-        floor = milliseconds(lambda: pool.envpool.step(next(actions)), cpu, repeats)
+    with closing(
+        Pool(settings.game, LEVELS["train"], size=sizes.environments, seed=0, threads=settings.threads)
+    ) as bare:
+        bare.reset(learner.frames)
+        floor = milliseconds(lambda: bare.envpool.step(next(actions)), cpu, repeats)
     parts += [Part("stepping, a step", stepping, floor)]
     parts += [Part("new environments, a round", milliseconds(lambda: new_pool().close(), cpu, 5))]
 

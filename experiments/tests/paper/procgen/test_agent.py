@@ -77,12 +77,12 @@ def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Seeds of the pools that agents make from here on."""
     seen = []
 
-    class Watched(agent_module.Pool):
+    class Watched(agent_module.ReservePool):
         def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
             seen.append(seed)
             super().__init__(*args, seed=seed, **kwargs)
 
-    monkeypatch.setattr(agent_module, "Pool", Watched)
+    monkeypatch.setattr(agent_module, "ReservePool", Watched)
     return seen
 
 
@@ -172,7 +172,7 @@ def test_the_score_is_the_mean_raw_return_of_the_last_episodes(monkeypatch: pyte
     raw: list[np.ndarray] = []
     ends: list[np.ndarray] = []
 
-    class Watched(agent_module.Pool):
+    class Watched(agent_module.ReservePool):
         def step(self, actions: Any, frames: Any) -> Any:
             rewards, ended = super().step(actions, frames)
             rewards = rewards + 0.5  # So that no return is 0.
@@ -180,7 +180,7 @@ def test_the_score_is_the_mean_raw_return_of_the_last_episodes(monkeypatch: pyte
             ends.append(ended)
             return rewards, ended
 
-    monkeypatch.setattr(agent_module, "Pool", Watched)
+    monkeypatch.setattr(agent_module, "ReservePool", Watched)
     outcome = PPO(0, replace(SMALL, interval=256)).train(config(PPO))
     returns, running = [], np.zeros(4)
     for rewards, ended in zip(raw, ends, strict=True):

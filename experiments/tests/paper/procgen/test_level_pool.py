@@ -7,6 +7,7 @@ from popbandits.errors import AgentError
 from popbandits_experiments.paper.procgen import level_pool
 from popbandits_experiments.paper.procgen.environments import ACTIONS, LEVELS, PAPER_GAMES, Frames, Levels, Pool
 from popbandits_experiments.paper.procgen.level_pool import LevelPool, seeds_by_level
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
 GAME = "bossfight"  # Episodes are short.
 TRAIN = LEVELS["train"]
@@ -25,7 +26,9 @@ def choose(seen: Frames) -> np.ndarray:
 Episode = tuple[int, list[float]]
 
 
-def play(pool: Pool | LevelPool, steps: int, size: int) -> tuple[list[int], dict[int, set[bytes]], list[Episode]]:
+def play(
+    pool: ReservePool | LevelPool, steps: int, size: int
+) -> tuple[list[int], dict[int, set[bytes]], list[Episode]]:
     """Return the levels in order, the first frames by level, and level and rewards of each episode that ended."""
     seen = frames(size)
     running: list[list[float]] = [[] for _ in range(size)]
@@ -74,7 +77,7 @@ def test_episodes_follow_the_queue_and_a_level_is_the_same_whenever_it_is_played
     assert len({seen for (seen,) in first.values()}) == len(first)
     assert len(episodes) == len(levels) - 3
     for level in {level for level, _ in episodes}:  # Actions depend on frames alone, so a level's episodes are equal.
-        expected = play(Pool(GAME, Levels(level, 1), size=1, seed=1, threads=1), 400, 1)[2][0]
+        expected = play(ReservePool(GAME, Levels(level, 1), size=1, seed=1, threads=1), 400, 1)[2][0]
         assert all(episode == expected for episode in episodes if episode[0] == level)
 
 
@@ -86,7 +89,7 @@ def test_a_new_queue_waits_for_environments_that_are_made_and_starts_over_at_its
     while len(levels) < 3:
         _, ended = pool.step(choose(seen), seen)
         levels += pool.level_seeds[ended].tolist()
-    made = [level for _, _, level in pool._made]
+    made = [made.level for made in pool._made]
     pool.choose([8, 9, 10])
     while len(levels) < 10:
         _, ended = pool.step(choose(seen), seen)
@@ -115,7 +118,7 @@ def test_pools_are_closed_when_all_their_environments_have_played(monkeypatch: p
     pool.reset(seen)
     for _ in range(300):
         pool.step(choose(seen), seen)
-        playing = {*pool._pool.values(), *(one for one, _, _ in pool._made)}
+        playing = {*pool._pool.values(), *(made.pool for made in pool._made)}
         assert [one for one in opened if one not in closed] == [one for one in opened if one in playing]
     assert len(closed) > 2
     pool.close()

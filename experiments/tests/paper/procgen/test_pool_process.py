@@ -20,10 +20,11 @@ from experiments.tests.paper.procgen.narrow import narrow
 from popbandits.errors import AgentError
 from popbandits_experiments.paper.procgen import agent as agent_module
 from popbandits_experiments.paper.procgen.agent import DrAC, Settings
-from popbandits_experiments.paper.procgen.environments import ACTIONS, LEVELS, Difficulty, Pool
+from popbandits_experiments.paper.procgen.environments import ACTIONS, LEVELS, Difficulty
 from popbandits_experiments.paper.procgen.learner import Sizes
 from popbandits_experiments.paper.procgen.mailbox import NO_MORE_FRAMES, Mailbox
 from popbandits_experiments.paper.procgen.pool_process import PoolProcess
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is shared by memfd_create, which Linux has")
 
@@ -51,8 +52,8 @@ def step(process: PoolProcess, mailbox: Mailbox) -> None:
     process.wait()
 
 
-def play(seed: int) -> Pool:
-    return Pool(GAME, LEVELS["train"], size=SIZE, seed=seed, difficulty=DIFFICULTY, threads=1)
+def play(seed: int) -> ReservePool:
+    return ReservePool(GAME, LEVELS["train"], size=SIZE, seed=seed, difficulty=DIFFICULTY, threads=1)
 
 
 def is_gone(pid: int) -> bool:
@@ -258,6 +259,7 @@ import sys
 from popbandits_experiments.paper.procgen.environments import LEVELS
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
 from popbandits_experiments.paper.procgen.pool_process import PoolProcess
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
 mailbox = Mailbox(2, 10)
 process = PoolProcess(mailbox)

@@ -43,6 +43,7 @@ from popbandits_experiments.paper.procgen.learner import Learner, Network, Plain
 from popbandits_experiments.paper.procgen.level_pool import LevelPool
 from popbandits_experiments.paper.procgen.level_replay import LevelReplay
 from popbandits_experiments.paper.procgen.pool_process import PoolProcess
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 from popbandits_experiments.paper.procgen.ucb import UCB
 
 # Queues of a GPU, 8 unless told: a stream that waits for frames also stops the others in its queue. CUDA reads the
@@ -177,19 +178,21 @@ class PPO:
             return []
         return [LEVELS["train"].start + int(level) for level in self._replay.draw(LEVELS_AHEAD, draws)]
 
-    def _rollout(self, pool: Pool | LevelPool | PoolProcess, generator: Generator, draws: np.random.Generator) -> float:
+    def _rollout(
+        self, pool: ReservePool | LevelPool | PoolProcess, generator: Generator, draws: np.random.Generator
+    ) -> float:
         """Act for a rollout and return its mean λ-return; choose the next levels."""
         self.learner.begin(generator)
         rewards, ended = self._play_elsewhere(pool) if isinstance(pool, PoolProcess) else self._play(pool)
         self.learner.act()  # For the value of what comes next.
         self._episodes(rewards, ended)
         mean_return = self.learner.look_back(self._normaliser(rewards, ended), ended)
-        if self._replay is not None and not isinstance(pool, Pool):
+        if self._replay is not None and not isinstance(pool, ReservePool):
             self._replay.add(self.learner.mailbox.levels - LEVELS["train"].start, ended, self.learner.advantages())
             pool.choose(self._draw_levels(draws))
         return mean_return
 
-    def _play(self, pool: Pool | LevelPool) -> tuple[FloatArray, BoolArray]:
+    def _play(self, pool: ReservePool | LevelPool) -> tuple[FloatArray, BoolArray]:
         """Return rewards and ends of a rollout (steps, environments)."""
         sizes = self._settings.sizes
         rewards = np.zeros((sizes.steps, sizes.environments))
@@ -253,7 +256,7 @@ class PPO:
             use_one_thread()
 
     @contextmanager
-    def _training_pool(self, seed: int, levels: list[int]) -> Iterator[Pool | LevelPool | PoolProcess]:
+    def _training_pool(self, seed: int, levels: list[int]) -> Iterator[ReservePool | LevelPool | PoolProcess]:
         """Start new environments; on a GPU, in a process that lives as long as the agent."""
         settings, size = self._settings, self._settings.sizes.environments
         game, difficulty, threads = settings.game, settings.difficulty, settings.threads
@@ -266,7 +269,8 @@ class PPO:
                 chosen.reset(self.learner.frames)
                 yield chosen
         else:
-            with self._pool("train", seed, size, threads) as pool:
+            made = ReservePool(game, LEVELS["train"], size=size, seed=seed, difficulty=difficulty, threads=threads)
+            with closing(made) as pool:
                 pool.reset(self.learner.frames)
                 yield pool
 

@@ -1,7 +1,8 @@
 """The games: pools of EnvPool environments that behave like the original package, and statistics of their rewards.
 
 EnvPool 1.2's games match the original step by step except at the end of an episode: `step` returns the last frame and
-needs one more call, whose action it ignores, to start the next episode. `Pool` restores the original's convention.
+needs one more call, whose action it ignores, to start the next episode. `ReservePool` restores the original's
+convention.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ def require_game(game: str) -> None:
 
 
 class Pool:
-    """Several environments of one game, stepped together; after an episode's end comes the next one's first frame.
+    """Several environments of one game, stepped together, all of them or some.
 
     With `threads` of 0, EnvPool chooses the number. The state of a pool cannot be saved, but the same seed, levels and
     actions give the same episodes. Instead of one seed there can be one for each environment.
@@ -112,19 +113,6 @@ class Pool:
         frames, rewards, terminated, truncated, info = self.envpool.recv()
         self.level_seeds[info["env_id"]] = info["level_seed"]
         return frames, rewards, terminated | truncated
-
-    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Step all environments; return raw rewards and where an episode ended.
-
-        The frames to act on next are written to `frames`. A time-out is an end like any other, as in the original: no
-        value is estimated for the time after it.
-        """
-        self.send(actions)
-        frames[:], rewards, ended = self.receive()
-        if ended.any():
-            ids = np.flatnonzero(ended).astype(np.int32)
-            frames[ids] = self.start(ids)
-        return rewards, ended
 
     def start(self, ids: npt.NDArray[np.int32]) -> Frames:
         """Start new episodes in the environments with these numbers; return their first frames."""

@@ -8,6 +8,7 @@ wanted level first.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import cycle, islice
 
@@ -16,11 +17,21 @@ import numpy.typing as npt
 
 from popbandits.basics.typing import BoolArray, IntArray
 from popbandits.errors import AgentError
-from popbandits_experiments.paper.procgen.environments import Difficulty, Frames, Levels, Pool
+from popbandits_experiments.paper.procgen.environments import FRAME, Difficulty, Frames, Levels, Pool
+
+
+@dataclass(frozen=True)
+class _Made:
+    """An environment that has not played: its number in its pool, its level, and its first frame."""
+
+    pool: Pool
+    number: int
+    level: int
+    first: Frames
 
 
 class LevelPool:
-    """Environments that are stepped together, like those of a `Pool`, with a queue of levels for their next episodes.
+    """Environments that are stepped together, as in a `ReservePool`, with a queue of levels for their next episodes.
 
     Environments are made as many at a time as play together, each time in a pool of their own, which is closed when all
     of them have played. So an episode's level is up to that many episodes older than the queue. About five pools are
@@ -33,8 +44,8 @@ class LevelPool:
         self.level_seeds: IntArray = np.zeros(size, np.int64)
         """Level of the episode that each environment's last frame belongs to."""
         self._queue = cycle([levels.start])
-        self._made: deque[tuple[Pool, int, int]] = deque()
-        """Environments that have not played: pool, number in it, level."""
+        self._made: deque[_Made] = deque()
+        """Environments that have not played."""
         self._pool: dict[int, Pool] = {}
         self._number = np.zeros(size, np.int32)
         self._places: dict[Pool, IntArray] = {}
@@ -49,7 +60,7 @@ class LevelPool:
         self._seat(np.arange(self.size), frames)
 
     def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Step all environments; return raw rewards and where an episode ended; see `Pool.step`."""
+        """Step all environments; return raw rewards and where an episode ended; see `ReservePool.step`."""
         rewards, ended = np.zeros(self.size, np.float32), np.zeros(self.size, bool)
         for pool, places in self._places.items():
             pool.send(actions[places], self._number[places])
@@ -61,18 +72,12 @@ class LevelPool:
 
     def _seat(self, places: IntArray, frames: Frames) -> None:
         """Start the next episodes of the queue at these places of the batch."""
-        started: dict[Pool, list[int]] = {}
         for place in places.tolist():
             if not self._made:
                 self._make()
-            self._pool[place], self._number[place], self.level_seeds[place] = self._made.popleft()
-            started.setdefault(self._pool[place], []).append(place)
-        for pool, new in started.items():
-            numbers = self._number[new]
-            frames[new] = pool.start(numbers)
-            if (wrong := pool.level_seeds[numbers] != self.level_seeds[new]).any():
-                got, wanted = pool.level_seeds[numbers][wrong][0], self.level_seeds[new][wrong][0]
-                raise AgentError(f"this EnvPool draws levels by another rule: level {wanted} was chosen, got {got}")
+            made = self._made.popleft()
+            self._pool[place], self._number[place], self.level_seeds[place] = made.pool, made.number, made.level
+            frames[place] = made.first
         before = self._places
         self._places = {
             pool: np.array([place for place in range(self.size) if self._pool[place] is pool])
@@ -82,7 +87,7 @@ class LevelPool:
             pool.close()
 
     def _make(self) -> None:
-        """Make environments for the next levels of the queue."""
+        """Make environments for the next levels of the queue, all at a time: one after another would take longer."""
         levels = list(islice(self._queue, self.size))
         seeds = [seeds_by_level(self._levels)[level] for level in levels]
         pool = Pool(
@@ -92,10 +97,16 @@ class LevelPool:
             difficulty=self._difficulty,
             threads=self._threads,
         )
-        self._made.extend((pool, number, level) for number, level in enumerate(levels))
+        first = np.zeros((self.size, *FRAME), np.uint8)
+        pool.reset(first)
+        if (wrong := pool.level_seeds != levels).any():
+            pool.close()
+            got, wanted = pool.level_seeds[wrong][0], np.array(levels)[wrong][0]
+            raise AgentError(f"this EnvPool draws levels by another rule: level {wanted} was chosen, got {got}")
+        self._made.extend(_Made(pool, number, level, first[number]) for number, level in enumerate(levels))
 
     def _open(self) -> set[Pool]:
-        return {*self._places, *(pool for pool, _, _ in self._made)}
+        return {*self._places, *(made.pool for made in self._made)}
 
     def close(self) -> None:
         """Stop the threads of all pools."""

@@ -23,9 +23,10 @@ from typing import Any
 
 from popbandits.engines.spawning import spawning
 from popbandits.errors import AgentError
-from popbandits_experiments.paper.procgen.environments import Difficulty, Levels, Pool
+from popbandits_experiments.paper.procgen.environments import Difficulty, Levels
 from popbandits_experiments.paper.procgen.level_pool import LevelPool
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
 LARGEST_MESSAGE = 65_536
 SECONDS_TO_END = 10
@@ -132,7 +133,7 @@ def _end(connection: socket.socket, process: "subprocess.Popen[bytes]", give_up:
 
 def serve(mailbox: Mailbox, connection: socket.socket) -> None:
     """Make pools and play rollouts as the messages say, until the other side closes the connection."""
-    pool: Pool | LevelPool | None = None
+    pool: ReservePool | LevelPool | None = None
     while message := connection.recv(LARGEST_MESSAGE):
         how = json.loads(message)
         what, number = how.pop("what"), str(how.pop("number")).encode()
@@ -153,7 +154,7 @@ def serve(mailbox: Mailbox, connection: socket.socket) -> None:
         pool.close()
 
 
-def play(pool: Pool | LevelPool, mailbox: Mailbox, connection: socket.socket, number: bytes, every: int) -> None:
+def play(pool: ReservePool | LevelPool, mailbox: Mailbox, connection: socket.socket, number: bytes, every: int) -> None:
     """Step a pool with the actions of the mailbox for a rollout, or until a message or an end interrupts it."""
     mailbox.seconds[:] = 0
     for step in range(mailbox.steps):
@@ -179,9 +180,11 @@ def wait_for_actions(mailbox: Mailbox, connection: socket.socket, step: int) -> 
     return True
 
 
-def _make(size: int, *, levels: dict[str, int], chosen: Sequence[int], seed: int, **settings: Any) -> Pool | LevelPool:
+def _make(
+    size: int, *, levels: dict[str, int], chosen: Sequence[int], seed: int, **settings: Any
+) -> ReservePool | LevelPool:
     if not chosen:
-        return Pool(levels=Levels(**levels), size=size, seed=seed, **settings)
+        return ReservePool(levels=Levels(**levels), size=size, seed=seed, **settings)
     pool = LevelPool(levels=Levels(**levels), size=size, **settings)
     pool.choose(chosen)
     return pool
