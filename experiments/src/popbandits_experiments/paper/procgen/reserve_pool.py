@@ -53,15 +53,16 @@ class ReservePool:
         value is estimated for the time after it.
         """
         beginning = self._ended
-        # EnvPool begins an episode in the step after the last one's end, whatever the action.
-        nothing = np.zeros(len(beginning), np.int32)
-        self._pool.send(np.concatenate([actions, nothing]), np.concatenate([self._number, beginning]))
+        begun = len(beginning)
+        # EnvPool begins an episode in the step after the last one's end, whatever the action. First, as it takes long.
+        nothing = np.zeros(begun, np.int32)
+        self._pool.send(np.concatenate([nothing, actions]), np.concatenate([beginning, self._number]))
         seen, rewards, ended = self._pool.receive()
-        frames[:] = seen[: self.size]
-        self._first[beginning] = seen[self.size :]
+        frames[:] = seen[begun:]
+        self._first[beginning] = seen[:begun]
         self._reserve.extend(beginning.tolist())
-        self._seat(np.flatnonzero(ended[: self.size]), frames)
-        return rewards[: self.size], ended[: self.size]
+        self._seat(np.flatnonzero(ended[begun:]), frames)
+        return rewards[begun:], ended[begun:]
 
     def _seat(self, places: IntArray, frames: Frames) -> None:
         """Give these places of the batch to environments in reserve; if there are too few, wait for new levels."""
