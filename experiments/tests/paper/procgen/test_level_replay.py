@@ -133,6 +133,17 @@ def test_a_lower_temperature_prefers_the_highest_score_and_staleness_the_oldest(
     assert replay.probabilities().argmax() == 0
 
 
+def test_shuffled_scores_replay_one_level_at_a_time_whichever_its_score() -> None:
+    replay = LevelReplay(8, 1, shuffled=True)
+    replay.scores, replay.staleness = np.arange(8.0), 0.0
+    rng = np.random.default_rng(0)
+    most = [np.bincount(replay.draw(200, rng), minlength=8) for _ in range(200)]
+    assert min(counts.max() for counts in most) > 180  # As with the method, where it is always level 7.
+    favourites = np.bincount([counts.argmax() for counts in most], minlength=8)
+    assert favourites.min() > 10
+    assert replay.scores.tolist() == list(range(8))
+
+
 def test_a_restored_replay_goes_on_the_same() -> None:
     replay, other = seen(1.0, 5.0, nan, 3.0), LevelReplay(4, 1)
     other.restore(json.loads(json.dumps(replay.state())))

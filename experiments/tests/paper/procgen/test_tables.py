@@ -234,6 +234,7 @@ def test_what_level_replay_brings_is_a_mean_of_differences_by_seed(
     for seed, (uniform, replay) in enumerate([(1.0, 4.0), (2.0, 6.0), (3.0, 8.0)]):
         made_up(tmp_path / "uniform", "bigfish", "drac", seed, uniform)
         made_up(tmp_path / "replay", "bigfish", "drac", seed, replay, levels="replay")
+        made_up(tmp_path / "shuffled", "bigfish", "drac", seed, uniform + 1, levels="shuffled")
     # No pairs: another seed, another game, other rollouts, another score of a population.
     made_up(tmp_path / "replay", "bigfish", "drac", 9, 100.0, levels="replay")
     made_up(tmp_path / "replay", "leaper", "drac", 0, 100.0, levels="replay")
@@ -241,12 +242,14 @@ def test_what_level_replay_brings_is_a_mean_of_differences_by_seed(
     made_up(tmp_path / "uniform", "bigfish", "pb2-mix", 0, 100.0)
     made_up(tmp_path / "replay", "bigfish", "pb2-mix", 0, 100.0, levels="replay", score_on="validation")
     assert main(["procgen", "--table", str(tmp_path)]) == 0
-    _, out = capsys.readouterr().out.split("With prioritised level replay, and without it")
+    _, out = capsys.readouterr().out.split("With level replay, and without it")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if "| bigfish" in line]
     # Differences of 3, 4 and 5: 4 ± t(0.975, 2) / sqrt(3) = 4.303 / 1.732 = 2.48.
     assert rows == [
-        ["bigfish", "DrAC", "1 × 1M, 3 pairs", "test", "6.0 ± 2.0", "2.0 ± 1.0", "+4.0 [+1.5, +6.5]"],
-        ["bigfish", "DrAC", "1 × 1M, 3 pairs", "training", "0.0 ± 0.0", "0.0 ± 0.0", "+0.0 [+0.0, +0.0]"],
+        ["bigfish", "DrAC", "replay", "1 × 1M, 3 pairs", "test", "6.0 ± 2.0", "2.0 ± 1.0", "+4.0 [+1.5, +6.5]"],
+        ["bigfish", "DrAC", "replay", "1 × 1M, 3 pairs", "training", "0.0 ± 0.0", "0.0 ± 0.0", "+0.0 [+0.0, +0.0]"],
+        ["bigfish", "DrAC", "shuffled", "1 × 1M, 3 pairs", "test", "3.0 ± 1.0", "2.0 ± 1.0", "+1.0 [+1.0, +1.0]"],
+        ["bigfish", "DrAC", "shuffled", "1 × 1M, 3 pairs", "training", "0.0 ± 0.0", "0.0 ± 0.0", "+0.0 [+0.0, +0.0]"],
     ]
     assert "leaper" not in out
 

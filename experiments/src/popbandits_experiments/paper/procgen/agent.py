@@ -52,7 +52,7 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 Precision = Literal["float32", "bfloat16"]
 ScoreOn = Literal["training", "validation"]
-LevelChoice = Literal["uniform", "replay"]
+LevelChoice = Literal["uniform", "replay", "shuffled"]
 
 REPLAY_HYPERPARAMETERS = ("temperature", "staleness")
 """More hyperparameters of an agent that replays levels."""
@@ -79,7 +79,8 @@ class Settings:
     episodes: int = 100
     """Episodes of an evaluation, on each set of levels."""
     levels: LevelChoice = "uniform"
-    """How training levels are drawn: uniformly, or by prioritised replay with two more hyperparameters."""
+    """How training levels are drawn: uniformly; by prioritised replay, with two more hyperparameters; or, a control, by
+    replay with shuffled scores."""
 
     def __post_init__(self) -> None:
         require_game(self.game)
@@ -129,8 +130,8 @@ class PPO:
         self._process = PoolProcess(self.learner.mailbox) if _steps_elsewhere(self._device) else None
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
-        replayed = LevelReplay(LEVELS["train"].count, settings.sizes.environments)
-        self._replay = replayed if settings.levels == "replay" else None
+        replayed = LevelReplay(LEVELS["train"].count, settings.sizes.environments, settings.levels == "shuffled")
+        self._replay = None if settings.levels == "uniform" else replayed
         self._steps = 0
         self._member = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)

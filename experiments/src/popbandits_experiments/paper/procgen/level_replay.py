@@ -26,9 +26,12 @@ class LevelReplay:
     Args:
         levels: Number of levels, which are numbered from 0.
         environments: Number of environments that play them.
+        shuffled: Whether scores are dealt to the levels anew at every draw: a control, which replays few levels at a
+            time like the method, but not those from which more can be learnt. Default False.
     """
 
-    def __init__(self, levels: int, environments: int) -> None:
+    def __init__(self, levels: int, environments: int, shuffled: bool = False) -> None:
+        self._shuffled = shuffled
         self.temperature = self.staleness = 0.1
         """β and ρ."""
         self.scores: FloatArray = np.full(levels, np.nan)
@@ -65,14 +68,15 @@ class LevelReplay:
                 self._sums[environment] = self._lengths[environment] = 0
                 begun[environment] = step + 1
 
-    def probabilities(self) -> FloatArray:
-        """Return the probability of each level in a replay; 0 for levels that have not been seen.
+    def probabilities(self, scores: FloatArray | None = None) -> FloatArray:
+        """Return the probability of each level in a replay, by its own scores or others; 0 for levels not seen.
 
         P = (1 - ρ) P_S + ρ P_C,   P_S ∝ rank(S_i)^(-1/β),   P_C ∝ c - C_i
         """
-        seen = np.flatnonzero(~np.isnan(self.scores))
+        scores = self.scores if scores is None else scores
+        seen = np.flatnonzero(~np.isnan(scores))
         ranks = np.empty(len(seen))
-        ranks[np.argsort(-self.scores[seen], kind="stable")] = np.arange(1, len(seen) + 1)
+        ranks[np.argsort(-scores[seen], kind="stable")] = np.arange(1, len(seen) + 1)
         by_score = ranks ** (-1 / self.temperature)
         ages = (self.episodes - self.renewed[seen]).astype(float)
         by_age = ages if ages.any() else np.ones(len(seen))
@@ -87,7 +91,10 @@ class LevelReplay:
         unseen = np.flatnonzero(np.isnan(self.scores)).tolist()
         seen = len(self.scores) - len(unseen)
         replays, picks = rng.random((2, count))
-        sums = (self.probabilities() if seen else np.ones(len(self.scores))).cumsum()
+        scores = self.scores.copy()
+        if self._shuffled:
+            scores[~np.isnan(scores)] = rng.permutation(scores[~np.isnan(scores)])
+        sums = (self.probabilities(scores) if seen else np.ones(len(scores))).cumsum()
         drawn: IntArray = np.searchsorted(sums / sums[-1], picks, side="right")
         for place in np.flatnonzero(replays >= seen / len(self.scores)):
             if not unseen:

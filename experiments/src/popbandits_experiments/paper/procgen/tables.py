@@ -41,6 +41,7 @@ NOTE = (
     "Published: arXiv:2106.15883, easy levels, learning rate on a linear scale, 25M steps a member, five runs; "
     "its PPO and UCB-DrAC are from arXiv:2006.12862."
 )
+REPLAYS = {"replay": "prioritised level replay", "shuffled": "level replay with shuffled scores"}
 EPISODES = {"training": "last 100 training episodes", "validation": "episodes on the validation levels"}
 
 
@@ -236,7 +237,7 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
         if one.settings["difficulty"] != "easy":
             how.insert(0, f"{one.settings['difficulty']} levels")
         if one.settings["levels"] != "uniform":
-            how.append("prioritised level replay")
+            how.append(REPLAYS.get(one.settings["levels"], one.settings["levels"]))
         how += one.variant
         for levels, scores in score_tables(group).items():
             console.print(f"{LEVELS[levels]}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)

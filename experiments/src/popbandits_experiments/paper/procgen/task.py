@@ -54,7 +54,7 @@ TESTED_ON = ("train", "test")
 def tuned_space(lr_scale: LRScale = "linear", levels: LevelChoice = "uniform") -> dict[str, Any]:
     """Return the space that a population tunes; the paper's has its learning rate on a linear scale."""
     scaled = {"lr": log(*SPACE["lr"])} if lr_scale == "log" else {}
-    return dict(SPACE) | scaled | (dict(REPLAY_SPACE) if levels == "replay" else {})
+    return dict(SPACE) | scaled | ({} if levels == "uniform" else dict(REPLAY_SPACE))
 
 
 def published_values(algorithm: Algorithm, levels: LevelChoice = "uniform") -> dict[str, Any]:
@@ -64,7 +64,7 @@ def published_values(algorithm: Algorithm, levels: LevelChoice = "uniform") -> d
     {'lr': 0.0005, 'clip': 0.2, 'entropy': 0.01}
     """
     own = {name: PUBLISHED[name] for name in ALGORITHMS[algorithm].HYPERPARAMETERS}
-    return own | (dict(REPLAY_PUBLISHED) if levels == "replay" else {})
+    return own | ({} if levels == "uniform" else dict(REPLAY_PUBLISHED))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Task:
     at_a_time: int = 1
     """Number of agents that share the cores of this machine."""
     levels: LevelChoice = "uniform"
-    """How training levels are drawn: uniformly, or by prioritised replay."""
+    """How training levels are drawn; see `Settings`."""
 
     def __call__(self, seed: int) -> "Examined":
         """Make a new agent."""
