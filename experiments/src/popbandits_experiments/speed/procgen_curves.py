@@ -4,13 +4,16 @@ First the runs of `results/procgen`, then those of `results/start_defaults`, who
 settings: the mean raw return of the last 100 training episodes (for a population, its best member's), followed by the
 100 test episodes where there are some; the cost of intervals; and what low learning rates do. Last two comparisons:
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
-kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are
+kernels in bfloat16 instead of the Triton kernels of before; and on BigFish, after 5M steps, DrAC alone with the
+published settings, the best of four of these agents by score, which costs as much as a population, populations that
+begin with these settings, and DrAC alone with level replay. p is of Welch's t-test. Means and standard deviations are
 over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these
 runs were made.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +153,27 @@ def compared(first: str, some: Sequence[Trial], second: str, others: Sequence[Tr
     return table
 
 
+def after(given: Sequence[Trial], steps: int) -> list[Observation]:
+    """Return the best members after this many steps, of the runs that were tested then."""
+    found = [best_of_round(one, steps // one.settings["interval"] - 1) for one in given]
+    return [o for o in found if o is not None and "test_return" in o.metrics]
+
+
+def controls(alone: Sequence[Observation], others: Mapping[str, Sequence[Observation]]) -> Table:
+    """Build a table of agents alone, of the best of each four of them, and of others; p compares with agents alone."""
+    table = Table("bigfish", "runs", "test", "p", "training levels", box=box.MARKDOWN)
+    choices = [max(four, key=lambda o: o.score) for four in combinations(alone, 4)]
+    best = f"the best of four of them by score, all {len(choices)} choices"
+    for name, rows in {"DrAC alone": alone, best: choices, **others}.items():
+        test, train = ([float(o.metrics[f"{levels}_return"]) for o in rows] for levels in ("test", "train"))
+        if rows is choices:  # They share agents, so their spread says nothing.
+            table.add_row(name, "", f"{np.mean(test):.1f}", "", f"{np.mean(train):.1f}")
+        else:
+            p = "" if rows is alone else f"{welch(test, [o.metrics['test_return'] for o in alone]):.2g}"
+            table.add_row(name, str(len(rows)), _spread(test), p, _spread(train))
+    return table
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -164,6 +188,15 @@ def main(arguments: list[str] | None = None) -> None:
     former, exact = (trials([options.results / "precision" / name]) for name in ("bfloat16", "float32"))
     console.print(compared("bfloat16", former, "float32", exact))
     console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))
+
+    def stored(*places: str) -> list[Observation]:
+        return after(trials([options.results / place for place in places]), 5_000_000)
+
+    others = {
+        "Near PBT, 4 members, from the published settings": stored("procgen_short_start/bigfish/near-pbt"),
+        "DrAC alone with level replay": stored("levels_replay/bigfish/drac"),
+    }
+    console.print(controls(stored("levels_uniform/bigfish/drac", "procgen/bigfish/drac"), others))
 
 
 if __name__ == "__main__":

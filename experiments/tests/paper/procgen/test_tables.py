@@ -332,6 +332,9 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     assert rows["pbt/0"][1] == ["0", "0 copies", "-2.3 ± 0.5 s.e., 49 copies"]
     assert len(rows["drac/0"]) == 1  # It has nobody to copy.
     assert rows["12.5M"][0][1] == "8.6"  # Two of its four members failed in this round.
+    assert rows["DrAC alone"] == [["8", "3.4 ± 1.2", "", "5.7 ± 2.0"]]
+    assert rows["the best of four of them by score, all 70 choices"] == [["", "3.9", "", "7.4"]]
+    assert rows["DrAC alone with level replay"] == [["5", "6.6 ± 1.1", "0.00091", "7.4 ± 1.6"]]
     assert rows["500k"] == [
         ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"],
         ["4.37 ± 0.51, 3 seeds", "4.94 ± 0.63, 3 seeds", "0.30"],
