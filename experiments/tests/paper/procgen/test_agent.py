@@ -346,7 +346,7 @@ def test_an_unknown_augmentation_is_refused() -> None:
         ({"interval": 63}, "interval must be at least a rollout, 4 environments × 16 steps = 64, got 63"),
         ({"difficulty": "medium"}, "difficulty must be 'easy' or 'hard', got 'medium'"),
         ({"score_on": "test"}, "score_on must be 'training' or 'validation', got 'test'"),
-        ({"levels": "hardest"}, "levels must be one of 'uniform', 'replay', 'shuffled', got 'hardest'"),
+        ({"levels": "hardest"}, "levels must be one of uniform, replay, shuffled, got 'hardest'"),
         ({"precision": "float16"}, "precision must be 'float32' or 'bfloat16', got 'float16'"),
         ({"threads": -1}, "threads must be a whole number of at least 0, got -1"),
         ({"episodes": 0}, "episodes must be a whole number of at least 1, got 0"),

@@ -16,9 +16,9 @@ from experiments.tests.paper.procgen.test_network import reference
 from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits_experiments.paper.procgen import agent as agent_module
 from popbandits_experiments.paper.procgen.agent import PPO, Settings
-from popbandits_experiments.paper.procgen.environments import Pool
 from popbandits_experiments.paper.procgen.learner import Learner, PlainTrunk, Sizes
 from popbandits_experiments.paper.procgen.network import TRUNK_SIZE, heads, split, trunk
+from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
 SIZES = Sizes(environments=2, steps=6, epochs=2, minibatches=2)
 LR, CLIP, ENTROPY, ALPHA = 1e-4, 0.02, 0.2, 0.5
@@ -209,7 +209,7 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
     look_back = agent.learner.look_back
     log: defaultdict[str, list[Any]] = defaultdict(list)
 
-    class Watched(Pool):
+    class Watched(ReservePool):
         def reset(self, frames: Any) -> None:
             super().reset(frames)
             log["frames"].append(frames.copy())
@@ -226,7 +226,7 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
         log["mean return"].append(look_back(rewards, ended))
         return 0.0
 
-    monkeypatch.setattr(agent_module, "Pool", Watched)
+    monkeypatch.setattr(agent_module, "ReservePool", Watched)
     monkeypatch.setattr(agent.learner, "look_back", recorded)
     monkeypatch.setattr(agent.learner, "update", lambda *_: None)
     for _ in range(2):
