@@ -159,8 +159,8 @@ def _check(trial: Trial) -> Trial:
 def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
     """Group finished trials by budget, settings, population size and variant; each group includes the single agents.
 
-    What a score is matters to populations only: an agent alone trains the same, so it counts once for a seed, and
-    stands in all of these groups.
+    What a score is matters to populations only. An agent alone trains the same with both kinds, so it stands in the
+    groups of both, and a seed that ran with both counts once.
     """
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Trial]]] = {}
     for one in given:
@@ -168,8 +168,13 @@ def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
             kind = () if one.run.space.fixed else (one.settings["score_on"], one.population, one.variant)
             groups.setdefault((one.steps, *one.trained_by), {}).setdefault(kind, []).append(one)
     for kinds in (groups[key] for key in sorted(groups, reverse=True)):
-        seeds = {(one.settings["game"], one.method, one.run.about["seed"]): one for one in kinds.pop((), [])}
-        alone = list(seeds.values())
+        scores: dict[tuple[Any, ...], str] = {}
+        alone = [
+            one
+            for one in kinds.pop((), [])
+            if scores.setdefault((one.settings["game"], one.method, one.run.about["seed"]), one.settings["score_on"])
+            == one.settings["score_on"]
+        ]
         yield from ([*alone, *kinds[kind]] for kind in sorted(kinds)) if kinds else [alone]
 
 
