@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,18 @@ def test_stored_trials_are_those_that_the_commands_of_the_queue_would_run(
                     grid._check(experiment.changed(directory=stored))
                     found += 1
     assert found > 30
+
+
+def test_a_trial_that_shared_its_machine_costs_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "levels_uniform/bigfish/drac/0"  # One of twelve at a time.
+    shutil.copytree(queue.RESULTS / place, tmp_path / place)
+    history = Result(tmp_path / place).history
+    seconds, steps = (sum(getattr(o, name) or 0 for o in history) for name in ("seconds", "steps"))
+    monkeypatch.setattr(queue, "RESULTS", tmp_path)
+    queue._seconds_of_step.cache_clear()
+    assert queue._seconds_of_step(True) == pytest.approx(seconds / steps / 12)
+    assert math.isnan(queue._seconds_of_step(False))
+    queue._seconds_of_step.cache_clear()
 
 
 PROCGEN = """

@@ -156,8 +156,10 @@ class Limit:
     @property
     def over(self) -> bool:
         """True if another round might not end in time; False before the first round."""
-        if self.stopped or self._end is None or not self.longest:
-            return self.stopped
+        if self.stopped:
+            return True
+        if self._end is None or not self.longest:
+            return False
         return time.monotonic() + SLACK * self.longest > self._end
 
 
