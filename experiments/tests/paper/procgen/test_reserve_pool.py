@@ -107,7 +107,9 @@ def test_every_episode_is_what_its_environment_plays_alone(game: str, act: int |
     alone.close()
 
 
-def test_no_step_waits_for_a_new_level_while_there_are_environments_in_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_levels_are_made_beside_steps_while_there_are_environments_in_reserve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Pool, "start", lambda *_: pytest.fail("it waited"))
     episodes = play(ReservePool("bossfight", LEVELS["train"], size=1, seed=5, threads=1), 600, None)
     assert sum(episode.ended for each in episodes.values() for episode in each) > 5

@@ -1,8 +1,8 @@
-"""Environments in reserve, so that no step waits for a new level.
+"""Environments in reserve, so that new levels are made beside steps, and not between them.
 
-A new level takes as long as many steps, and while one environment makes it, all others of a member would wait. So there
-are a few environments more than play. One of them takes the place of an environment whose episode ends; that one begins
-its next episode beside the next step of the others, and joins the reserve.
+A new level takes as long as many steps of an environment, and all others of a member would wait for it. So there are a
+few environments more than play. One of them takes the place of an environment whose episode ends; that one begins its
+next episode beside the next step of the others, and joins the reserve.
 """
 
 from collections import deque
