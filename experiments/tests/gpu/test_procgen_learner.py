@@ -100,7 +100,7 @@ def test_graphs_learn_as_the_procedures_that_they_captured(monkeypatch: pytest.M
     captured = make_learner()
     before = captured.state()["parameters"]
     actions = learn(captured)
-    assert all(each._graph is not None for each in (captured._act, captured._look_back, captured._learn))
+    assert all(each._graph is not None for each in (captured._act, captured._learn))
     monkeypatch.setattr(learner_module, "Replayed", Direct)
     direct = make_learner()
     assert learn(direct) == actions

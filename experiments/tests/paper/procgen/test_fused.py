@@ -1,6 +1,7 @@
 """The fused trunk against PyTorch's, by the CPU's emulation of its kernels."""
 
 import gc
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from experiments.tests.paper.procgen.cuda.kernel_cases import frames, parameters
 from experiments.tests.paper.procgen.cuda.on_cpu import KERNELS, compile_kernels, needs_compiler
 from experiments.tests.paper.procgen.cuda.trunk_errors import check_acting, check_trunk
 from popbandits.errors import ArgumentError
-from popbandits_experiments.paper.procgen import fused, network
+from popbandits_experiments.paper.procgen import lanes, network
 from popbandits_experiments.paper.procgen.fused import FusedTrunk
 from popbandits_experiments.paper.procgen.fused_network import FusedNetwork
 from popbandits_experiments.paper.procgen.kernel_table import AllKernels
@@ -99,17 +100,35 @@ def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk,
     assert torch.equal(act(other, flat, images=1).values, acted_after.values)
 
 
-def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives() -> None:
-    first, second = FusedTrunk(CPU, Idle()), FusedTrunk(CPU, Idle())
+@pytest.fixture
+def empty_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_LANES", defaultdict(list))
+    monkeypatch.setattr(lanes, "LANES", 2)
+
+
+@pytest.mark.usefixtures("empty_lanes")
+def test_trunks_of_a_lane_share_activations_and_those_of_another_have_their_own() -> None:
     flat = parameters()
+    first, other, second = (FusedTrunk(CPU, Idle()) for _ in range(3))
     workspace = first.forward(seen(first), flat).workspace
+    assert first.turn is second.turn is not other.turn
     assert second.forward(seen(second), flat).workspace is workspace
     assert first.forward(seen(first), flat).workspace is workspace
     assert first.forward(seen(first, 8), flat).workspace is not workspace
-    del workspace, first
+    assert other.forward(seen(other), flat).workspace is not workspace
+
+
+@pytest.mark.usefixtures("empty_lanes")
+def test_activations_live_as_long_as_a_trunk_that_uses_them_and_its_place_is_then_free() -> None:
+    flat = parameters()
+    first, other, second = (FusedTrunk(CPU, Idle()) for _ in range(3))
+    workspaces, turn = first._lane.workspaces, first.turn
+    for each, images in ((first, 4), (first, 8), (second, 4)):
+        each.forward(seen(each, images), flat)
+    del first, each
     gc.collect()
-    assert (CPU, 4) in fused._WORKSPACES
-    assert (CPU, 8) not in fused._WORKSPACES
+    assert list(workspaces) == [4]
     del second
     gc.collect()
-    assert (CPU, 4) not in fused._WORKSPACES
+    assert not workspaces
+    assert FusedTrunk(CPU, Idle()).turn is turn is not other.turn

@@ -20,9 +20,9 @@ def normal(*shape: int, seed: int) -> Tensor:
 def test_returns_are_the_exponential_average_of_n_step_returns() -> None:
     """GAE's definition, (1 - λ) Σ λ^(n-1) R^(n), summed term by term."""
     steps, discount, decay = 12, 0.999, 0.95
-    rewards, values = normal(steps, 3, seed=0), normal(steps + 1, 3, seed=1)
-    ended = torch.zeros(steps, 3, dtype=torch.float64)
-    ended[4, 0] = ended[11, 1] = ended[0, 2] = ended[1, 2] = 1
+    rewards, values = normal(steps, 3, seed=0).numpy(), normal(steps + 1, 3, seed=1).numpy()
+    ended = np.zeros((steps, 3), bool)
+    ended[4, 0] = ended[11, 1] = ended[0, 2] = ended[1, 2] = True
     result = lambda_returns(rewards, values, ended)
     for env in range(3):
         for start in range(steps):
@@ -30,13 +30,13 @@ def test_returns_are_the_exponential_average_of_n_step_returns() -> None:
             horizon = last - start + 1
             n_step = []
             for n in range(1, horizon + 1):
-                total = sum(discount**i * rewards[start + i, env].item() for i in range(n))
+                total = sum(discount**i * rewards[start + i, env] for i in range(n))
                 if not ended[start + n - 1, env]:
-                    total += discount**n * values[start + n, env].item()
+                    total += discount**n * values[start + n, env]
                 n_step.append(total)
             weights = [(1 - decay) * decay ** (n - 1) for n in range(1, horizon)] + [decay ** (horizon - 1)]
             expected = sum(w * r for w, r in zip(weights, n_step, strict=True))
-            assert result[start, env].item() == pytest.approx(expected, rel=1e-9)
+            assert result[start, env] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ class PPO:
         self._episodes(rewards, ended)
         mean_return = self.learner.look_back(self._normaliser(rewards, ended), ended)
         if self._replay is not None and not isinstance(pool, ReservePool):
-            self._replay.add(self.learner.mailbox.levels - LEVELS["train"].start, ended, self.learner.advantages())
+            self._replay.add(self.learner.mailbox.levels - LEVELS["train"].start, ended, self.learner.advantages)
             pool.choose(self._draw_levels(draws))
         return mean_return
 

@@ -11,9 +11,10 @@ Activations are (n, C / 8, H, W, 8): eight channels of a pixel lie together.
 | shares | for each program of a kernel, its sum for the gradient of the parameters | (programs, gradient) |
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Lock
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from popbandits_experiments.paper.procgen import frame_kernels
 from popbandits_experiments.paper.procgen.augmentations import Draws
 from popbandits_experiments.paper.procgen.environments import FRAME
 from popbandits_experiments.paper.procgen.kernel_table import IMAGES_OF_AN_UPDATE, KERNELS, Launcher, programs_on
+from popbandits_experiments.paper.procgen.lanes import join_lane
 from popbandits_experiments.paper.procgen.network import CHANNELS, FEATURES
 from popbandits_experiments.paper.procgen.packing import GROUP, INPUT_CHANNELS, Convolution, Packing
 from popbandits_experiments.paper.procgen.rollout import Rollout
@@ -73,9 +75,6 @@ class Saved:
         return self.workspace.sections[-1].y.view(-1, FEATURES)
 
 
-# Members on a device share a workspace, since only one of them updates at a time (`Learner.turn`). A workspace lives as
-# long as a trunk that has used it: captured graphs hold its addresses.
-_WORKSPACES: WeakValueDictionary[tuple[torch.device, int], Workspace] = WeakValueDictionary()
 _ALLOCATING = Lock()
 
 
@@ -93,6 +92,9 @@ class FusedTrunk:
         self._device = torch.empty(0, device=device).device  # With its index.
         self._launcher = launcher
         self._workspaces: dict[int, Workspace] = {}
+        self._lane = join_lane(self, self._device)
+        self.turn: AbstractContextManager[Any] = self._lane.turn
+        """Lock to hold during an update: members of a lane share a workspace."""
         self._packing = Packing(device)
         self._packed = self._packing.empty()
 
@@ -218,10 +220,10 @@ class FusedTrunk:
 
     def _workspace(self, images: int) -> Workspace:
         if images not in self._workspaces:
-            key = (self._device, images)
+            # It lives as long as a trunk that has used it: captured graphs hold its addresses.
             with _ALLOCATING:
-                shared = _WORKSPACES.get(key)
+                shared = self._lane.workspaces.get(images)
                 if shared is None:
-                    shared = _WORKSPACES[key] = Workspace(images, self._packing, self._device)
+                    shared = self._lane.workspaces[images] = Workspace(images, self._packing, self._device)
             self._workspaces[images] = shared
         return self._workspaces[images]

@@ -34,6 +34,7 @@ class FusedNetwork:
         self._trunk = trunk
         self._hidden = torch.zeros(HIDDEN, network.FEATURES, dtype=dtype, device=device)
         self.buffer, self.put, self.put_augmented = trunk.buffer, trunk.put, trunk.put_augmented
+        self.turn = trunk.turn
 
     @torch.no_grad()
     def load(self, flat: Tensor) -> None:

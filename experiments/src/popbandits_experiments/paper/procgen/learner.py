@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +23,7 @@ from popbandits_experiments.paper.procgen import network
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits_experiments.paper.procgen.compiled import DriverError, HostNumber, NoCompiler
 from popbandits_experiments.paper.procgen.environments import FRAME, Frames
-from popbandits_experiments.paper.procgen.losses import Coefficients, total_loss
+from popbandits_experiments.paper.procgen.losses import Coefficients, lambda_returns, standardised, total_loss
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
 from popbandits_experiments.paper.procgen.rollout import Rollout
 
@@ -38,6 +36,9 @@ AHEAD = 16
 
 class Network(Protocol):
     """The network in one precision and one layout of its input; `flat` has its parameters, laid out as in `network`."""
+
+    turn: AbstractContextManager[Any]
+    """Lock to hold during an update; see `lanes`."""
 
     def buffer(self, frames: int) -> Tensor:
         """Make an input buffer for this number of frames."""
@@ -77,6 +78,7 @@ class PlainTrunk(Network):
 
     def __init__(self, device: torch.device = CPU, dtype: torch.dtype = torch.float32) -> None:
         self._device, self._dtype = device, dtype
+        self.turn: AbstractContextManager[Any] = nullcontext()
 
     def buffer(self, frames: int) -> Tensor:
         """Make an input buffer for this number of frames."""
@@ -183,8 +185,9 @@ class Learner:
         self._host_frames, self._host_row = torch.from_numpy(mailbox.frames), torch.from_numpy(mailbox.row)
         self._host_actions, self._host_acted = torch.from_numpy(mailbox.actions), torch.from_numpy(mailbox.acted)
         self._next_row = 0
-        self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
-        self._steps = torch.zeros(2, sizes.steps, n, device=device)
+        self._host_returns, self._host_advantages = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
+        self.advantages: FloatArray = np.zeros((sizes.steps, n))
+        """Advantages of the rollout (steps, environments) from `look_back`, not standardised."""
 
         batch = sizes.minibatch
         self._order = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -195,15 +198,13 @@ class Learner:
         self._acting = _stream(device, priority=-1)
         self._learning = _stream(device, priority=0)
         self._act = Replayed(self._act_once, self._acting)
-        self._look_back = Replayed(self._compute_returns, self._learning)
         self._learn = Replayed(self._learn_once, self._learning)
         network_.load(self._flat)
         self._finish(torch.cuda.current_stream(device) if on_gpu else None)
         if on_gpu:
             self._capture_acting()
-        self.turn: AbstractContextManager[Any] = _turn(str(device)) if on_gpu else nullcontext()
-        """Lock to hold during `update`. Members that share a GPU update one after another: at the same time they would
-        slow each other down, end together and then all leave the GPU idle while they step their environments."""
+        self.turn = network_.turn
+        """Lock to hold during `update`."""
 
     @property
     def frames(self) -> Frames:
@@ -258,16 +259,17 @@ class Learner:
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
-        self._host_steps[0].copy_(torch.from_numpy(rewards))
-        self._host_steps[1].copy_(torch.from_numpy(ended))
         with self._on(self._learning):
-            self._look_back()
-            return float(self._rollout.returns.mean())
-
-    def advantages(self) -> FloatArray:
-        """Return the advantages of the rollout (steps, environments) from `look_back`, not standardised."""
-        with self._on(self._learning):
-            return (self._rollout.returns - self._rollout.values[:-1]).double().cpu().numpy()
+            values = self._rollout.values.cpu().numpy().astype(float)
+            with np.errstate(all="ignore"):  # Weights that diverged are found out later.
+                returns = lambda_returns(rewards, values, ended)
+                self.advantages = returns - values[:-1]
+                scaled = standardised(self.advantages)
+            self._host_returns.copy_(torch.from_numpy(returns))
+            self._host_advantages.copy_(torch.from_numpy(scaled))
+            self._rollout.returns.copy_(self._host_returns, non_blocking=True)
+            self._rollout.advantages.copy_(self._host_advantages, non_blocking=True)
+        return float(returns.mean())
 
     def update(self, augmentation: str | None, generator: Generator) -> None:
         """Learn from the rollout."""
@@ -322,10 +324,6 @@ class Learner:
         self._next_row = 0
         self.mailbox.begin()
 
-    def _compute_returns(self) -> None:
-        self._steps.copy_(self._host_steps, non_blocking=True)
-        self._rollout.look_back(self._steps[0], self._steps[1])
-
     def _learn_once(self) -> None:
         gradient = self._gradient
         self._network.put(self._inputs[: len(self._clean)], self._clean)
@@ -366,8 +364,3 @@ def _pin(memory: npt.NDArray[np.uint8]) -> None:
     torch.cuda.check_error(runtime.cudaHostRegister(memory.ctypes.data, memory.nbytes, 0))
     # Not at exit, when other threads may still use it.
     weakref.finalize(memory, runtime.cudaHostUnregister, memory.ctypes.data).atexit = False
-
-
-@cache
-def _turn(device: str) -> AbstractContextManager[Any]:
-    return Lock()

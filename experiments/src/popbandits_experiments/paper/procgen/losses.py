@@ -10,28 +10,37 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from popbandits.basics.typing import BoolArray, FloatArray
 
 DISCOUNT = 0.999
 GAE_DECAY = 0.95
 VALUE_WEIGHT = 0.5
 
 
-def lambda_returns(rewards: Tensor, values: Tensor, ended: Tensor) -> Tensor:
+def lambda_returns(rewards: FloatArray, values: FloatArray, ended: BoolArray) -> FloatArray:
     """Compute λ-returns, V + GAE (T, N), without bootstrapping over the end of an episode or a time-out.
 
     δ_t = r_t + γ V_{t+1} (1 - end_t) - V_t,   A_t = δ_t + γ λ (1 - end_t) A_{t+1}
     """
-    continues = 1 - ended
-    errors = rewards + DISCOUNT * values[1:] * continues - values[:-1]
-    decay = DISCOUNT * GAE_DECAY * continues
-    advantages = torch.empty_like(rewards)
-    later = torch.zeros_like(rewards[0])
-    for step in reversed(range(len(rewards))):
+    # On the host: on a device that others keep busy, each of so many small kernels would wait for a place.
+    errors = rewards + DISCOUNT * values[1:] * ~ended - values[:-1]
+    decay = DISCOUNT * GAE_DECAY * ~ended
+    advantages = np.empty_like(errors)
+    later = np.zeros_like(errors[0])
+    for step in reversed(range(len(errors))):
         later = errors[step] + decay[step] * later
         advantages[step] = later
     return advantages + values[:-1]
+
+
+def standardised(advantages: FloatArray) -> FloatArray:
+    """Return advantages with mean 0 and standard deviation 1."""
+    scaled: FloatArray = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-5)
+    return scaled
 
 
 @dataclass(frozen=True)

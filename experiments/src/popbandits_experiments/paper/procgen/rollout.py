@@ -4,7 +4,7 @@ import torch
 from torch import Generator, Tensor
 
 from popbandits_experiments.paper.procgen.environments import ACTIONS, FRAME
-from popbandits_experiments.paper.procgen.losses import Batch, lambda_returns
+from popbandits_experiments.paper.procgen.losses import Batch
 
 
 class Rollout:
@@ -27,12 +27,6 @@ class Rollout:
         """Draw new noise."""
         # Gumbel noise: the argmax of logits plus noise is a draw from the policy.
         self.noise.exponential_(generator=generator).log_().neg_()
-
-    def look_back(self, rewards: Tensor, ended: Tensor) -> None:
-        """Compute returns and standardised advantages from rewards and ends (T, N)."""
-        self.returns.copy_(lambda_returns(rewards, self.values, ended))
-        advantages = self.returns - self.values[:-1]
-        self.advantages.copy_((advantages - advantages.mean()) / (advantages.std() + 1e-5))
 
     def batch(self, order: Tensor) -> Batch:
         """Gather the records of some steps, given by their indices in the flattened rollout."""

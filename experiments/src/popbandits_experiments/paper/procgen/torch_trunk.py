@@ -9,12 +9,17 @@ from torch import Tensor
 
 from popbandits_experiments.cuda_graphs import first_use
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS, Draws
+from popbandits_experiments.paper.procgen.lanes import join_lane
 from popbandits_experiments.paper.procgen.learner import PlainTrunk
 from popbandits_experiments.paper.procgen.network import PIXEL_SCALE
 
 
 class TorchTrunk(PlainTrunk):
     """The plain trunk with compiled augmentations: in float32, or in bfloat16 where our kernels cannot be compiled."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(device, dtype)
+        self.turn = join_lane(self, device).turn
 
     def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
         """Augment frames and write them like `put`."""
