@@ -15,7 +15,7 @@ import torch
 
 from experiments.tests.paper.procgen import triton_cases
 from experiments.tests.paper.procgen.cuda.kernel_cases import Cases
-from popbandits_experiments.paper.procgen import fused, fused_network
+from popbandits_experiments.paper.procgen import fused, fused_adam, fused_network
 from popbandits_experiments.paper.procgen.kernel_table import KERNELS, Launcher
 from popbandits_experiments.paper.procgen.nvrtc import SOURCES
 
@@ -23,7 +23,13 @@ FORWARD = ("forward_1", "forward_2", "forward_3")
 CONVOLVED = ("back_32", "back_32_add", "back_16", "back_16_add", "back_8", "back_8_add")
 ADDED = ("back_32_add", "back_16_add", "back_8_add")
 POOLED = ("back_pool_32", "back_pool_16")
-TRITON_KERNELS = ("frame_kernels.put", "frame_kernels.convolve_frames", "loss_kernels.loss_gradient")
+TRITON_KERNELS = (
+    "frame_kernels.put",
+    "frame_kernels.convolve_frames",
+    "loss_kernels.loss_gradient",
+    "adam_kernels.sum_squares",
+    "adam_kernels.adam",
+)
 
 
 @dataclass(frozen=True)
@@ -322,6 +328,23 @@ TRITON = (
         "return outputs",
         ("loss_gradient",),
     ),
+    Mutation("numbers not squared", "adam_kernels.py", "number * number, 0", "number, 0", ("sum_squares",)),
+    Mutation("a step counted twice", "adam_kernels.py", "tl.load(step) + 1.0", "tl.load(step) + 2.0", ("sum_squares",)),
+    Mutation(
+        "short gradients lengthened", "adam_kernels.py", "tl.where(shorter > 1.0, 1.0, shorter)", "shorter", ("adam",)
+    ),
+    Mutation("a gradient not shortened", "adam_kernels.py", "other=0.0) * scale", "other=0.0)", ("adam",)),
+    Mutation(
+        "a diverged gradient not noticed",
+        "adam_kernels.py",
+        "tl.where(shorter > 1.0, 1.0, shorter)",
+        "tl.where(shorter < 1.0, shorter, 1.0)",
+        ("adam",),
+    ),
+    Mutation("the mean not corrected", "adam_kernels.py", "tl.load(rate) / correction", "tl.load(rate)", ("adam",)),
+    Mutation("the squares not corrected", "adam_kernels.py", "tl.sqrt(square) / root", "tl.sqrt(square)", ("adam",)),
+    Mutation("decays swapped", "adam_kernels.py", "count * LOG_BETA)", "count * LOG_BETA_OF_SQUARES)", ("adam",)),
+    Mutation("epsilon dropped", "adam_kernels.py", "root + EPSILON", "root + 1e-12", ("adam",)),
 )
 
 
@@ -361,7 +384,7 @@ def _fails(check: Callable[[], None]) -> bool:
 def mutated_triton(mutation: Mutation, folder: Path) -> Iterator[None]:
     """Let networks use a copy of a module of kernels, with a mutation, from a file in a folder."""
     name = Path(mutation.file).stem
-    user: ModuleType = {"frame_kernels": fused, "loss_kernels": fused_network}[name]
+    user: ModuleType = {"frame_kernels": fused, "loss_kernels": fused_network, "adam_kernels": fused_adam}[name]
     path = folder / mutation.file
     path.write_text(mutation.apply((SOURCES.parent / mutation.file).read_text("utf-8")), "utf-8")
     spec = importlib.util.spec_from_file_location(f"{name}_{folder.name}", path)

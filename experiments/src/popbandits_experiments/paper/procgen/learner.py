@@ -27,11 +27,10 @@ from popbandits_experiments.paper.procgen.compiled import DriverError, HostNumbe
 from popbandits_experiments.paper.procgen.environments import FRAME, Frames
 from popbandits_experiments.paper.procgen.losses import Coefficients, total_loss
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
+from popbandits_experiments.paper.procgen.optimizer import Optimizer, TorchAdam
 from popbandits_experiments.paper.procgen.rollout import Rollout
 
 CPU = torch.device("cpu")
-MAX_GRADIENT_NORM = 0.5
-ADAM_EPSILON = 1e-5
 AHEAD = 16
 """Steps that are launched on a GPU before their frames are there."""
 
@@ -66,6 +65,10 @@ class Network(Protocol):
 
         With as many augmented frames after them, the loss is regularised.
         """
+        ...
+
+    def optimizer(self, flat: torch.nn.Parameter, gradient: Tensor, rate: Tensor) -> Optimizer:
+        """Make an optimizer of the parameters by a gradient and a learning rate."""
         ...
 
 
@@ -124,6 +127,10 @@ class PlainTrunk(Network):
         logits, values = network.heads(self(buffer, flat), flat)
         out.copy_(torch.autograd.grad(total_loss(logits, values, rollout.batch(order), coefficients), flat)[0])
 
+    def optimizer(self, flat: torch.nn.Parameter, gradient: Tensor, rate: Tensor) -> Optimizer:
+        """Make an optimizer of the parameters by a gradient and a learning rate."""
+        return TorchAdam(flat, gradient, rate)
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -163,14 +170,11 @@ class Learner:
     def __init__(self, seed: int, sizes: Sizes, network_: Network, device: torch.device, *, regularised: bool) -> None:
         self._sizes, self._network, self._device, self._regularised = sizes, network_, device, regularised
         self._flat = torch.nn.Parameter(network.initial_parameters(seed).to(device))
-        self._flat.grad = torch.zeros_like(self._flat)
-        self._gradient = self._flat.grad
+        self._gradient = torch.zeros_like(self._flat)
         self._rate = torch.zeros((), device=device)
         self._coefficients = Coefficients(*(torch.zeros((), device=device) for _ in range(3)))
         on_gpu = device.type == "cuda"
-        self._optimizer = torch.optim.Adam([self._flat], lr=self._rate, eps=ADAM_EPSILON, fused=True, capturable=on_gpu)
-        self._optimizer.step()  # With a learning rate of 0: it allocates the state, whose addresses then stay.
-        self._optimizer.state[self._flat]["step"].zero_()
+        self._optimizer = network_.optimizer(self._flat, self._gradient, self._rate)
 
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
@@ -304,8 +308,7 @@ class Learner:
         self._finish(self._learning)
 
     def _tensors(self) -> dict[str, Tensor]:
-        memory = self._optimizer.state[self._flat]
-        return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
+        return {"parameters": self._flat, **self._optimizer.state()}
 
     def _act_once(self) -> None:
         frames = self._host_frames.to(self._device, non_blocking=True)
@@ -330,7 +333,6 @@ class Learner:
         gradient = self._gradient
         self._network.put(self._inputs[: len(self._clean)], self._clean)
         self._network.gradient(self._inputs, self._flat, self._rollout, self._order, self._coefficients, out=gradient)
-        gradient.mul_((MAX_GRADIENT_NORM / (gradient.norm() + 1e-6)).clamp(max=1))
         self._optimizer.step()
         self._network.load(self._flat)
 
