@@ -217,14 +217,12 @@ CUDA = (
         "first += high(added), second += low(added);",
         ADDED,
     ),
+    Mutation("a corner's window dropped", "backward.cu", ", across.add_to(pixel, 0);", ";", (*POOLED, "back_frames")),
     Mutation(
-        "a corner's window dropped", "backward.cu", ", across.add_to(pixels[3], 0);", ";", (*POOLED, "back_frames")
-    ),
-    Mutation(
-        "slots swapped",
+        "a slot wrong",
         "backward.cu",
-        "here.chosen(5), here.chosen(7)",
-        "here.chosen(7), here.chosen(5)",
+        "here.chosen(5)",
+        "here.chosen(7)",
         (*POOLED, "back_frames"),
     ),
     Mutation(
@@ -246,6 +244,27 @@ CUDA = (
         "backward.cu",
         "sums[dy][group], left",
         "sums[2 - dy][group], left",
+        ("back_frames",),
+    ),
+    Mutation(
+        "odd pixels' neighbours taken for even ones'",
+        "backward.cu",
+        " + i % 2 - 4 * odd",
+        " + i % 2",
+        ("back_frames",),
+    ),
+    Mutation(
+        "windows below a strip dropped",
+        "backward.cu",
+        " || unit % STRIPS + 1 < STRIPS",
+        "",
+        ("back_frames",),
+    ),
+    Mutation(
+        "the first copy's winners used for all",
+        "backward.cu",
+        "copies + copy * COPY + WINNERS",
+        "copies + WINNERS",
         ("back_frames",),
     ),
     Mutation(

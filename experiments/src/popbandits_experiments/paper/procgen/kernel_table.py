@@ -62,8 +62,8 @@ KERNELS = {
     "back_8_add": _backward(8, 32, 32, images=4, add=True),
     "back_pool_32": _backward(32, 16, 32, images=1),
     "back_pool_16": _backward(16, 32, 32, images=2),
-    # 16 rows of a gradient; of frames, twice.
-    "back_frames": Kernel("backward.cu", 512, 16 * 64 * 32 + 2 * 18 * 68 * 8),
+    # 16 rows of a gradient; two copies of what they are computed from, with the rows around them.
+    "back_frames": Kernel("backward.cu", 512, 16 * 64 * 32 + 2 * (18 * 68 * 8 + 2 * 9 * 32 * 24)),
 }
 
 
