@@ -19,12 +19,12 @@ from popbandits_experiments.paper.procgen import fused, fused_adam, fused_networ
 from popbandits_experiments.paper.procgen.kernel_table import KERNELS, Launcher
 from popbandits_experiments.paper.procgen.nvrtc import SOURCES
 
+PUT = ("put_bytes", "put_numbers")
 FORWARD = ("forward_1", "forward_2", "forward_3")
 CONVOLVED = ("back_32", "back_32_add", "back_16", "back_16_add", "back_8", "back_8_add")
 ADDED = ("back_32_add", "back_16_add", "back_8_add")
 POOLED = ("back_pool_32", "back_pool_16")
 TRITON_KERNELS = (
-    "frame_kernels.put",
     "frame_kernels.convolve_frames",
     "loss_kernels.loss_gradient",
     "adam_kernels.sum_squares",
@@ -50,6 +50,16 @@ class Mutation:
 
 
 CUDA = (
+    Mutation("colours swapped", "frames.cu", "colours[i][0] | colours[i][1]", "colours[i][1] | colours[i][0]", PUT),
+    Mutation("a row too high", "frames.cu", "(pixel / SIDE + 1) * ROW", "(pixel / SIDE) * ROW", PUT),
+    Mutation("the first frames put", "frames.cu", "__ldg(rows + blockIdx.x)", "blockIdx.x", ("put_bytes",)),
+    Mutation("a crop not shifted down", "frames.cu", "y + down", "y", ("put_bytes",)),
+    Mutation(
+        "an edge not repeated", "frames.cu", "min(max(x + right, 0), SIDE - 1)", "(x + right) & 63", ("put_bytes",)
+    ),
+    Mutation(
+        "the first image repeated", "frames.cu", "static_cast<u64>(blockIdx.x)", "static_cast<u64>(0)", ("put_numbers",)
+    ),
     Mutation(
         "a tap flipped",
         "convolution.cuh",
@@ -278,21 +288,7 @@ CUDA = (
 
 TRITON = (
     Mutation(
-        "a colour shifted",
-        "frame_kernels.py",
-        "+ colour * (SIDE * SIDE)",
-        "+ (colour + 1) % 3 * (SIDE * SIDE)",
-        ("put",),
-    ),
-    Mutation(
-        "the fourth channel not cleared",
-        "frame_kernels.py",
-        "mask=colour < 3, other=0",
-        "mask=colour < 4, other=0",
-        ("put",),
-    ),
-    Mutation(
-        "a row too high", "frame_kernels.py", "index // SIDE + 1) * (SIDE + 4)", "index // SIDE) * (SIDE + 4)", ("put",)
+        "the first frames", "frame_kernels.py", "(frame * 3 + colour)", "(image * 3 + colour)", ("convolve_frames",)
     ),
     Mutation("a tap flipped", "frame_kernels.py", "dy * 3 + dx", "dx * 3 + dy", ("convolve_frames",)),
     Mutation(

@@ -22,19 +22,19 @@ MOST_ERROR_OF_ADAM = 1e-6
 PARAMETERS = 2 * fused_adam.BLOCK + 500  # The last block is not full.
 
 
-def put(device: torch.device) -> None:
-    """Frames are copied exactly, to the inside of a border of zeros."""
-    buffer = _put(device, None)
-    inside = buffer[:, 1:65, 1:65, :3]
-    assert torch.equal(inside.permute(0, 3, 1, 2).to(torch.uint8), _frames(device))
-    assert float(buffer.sum(dtype=torch.float64)) == float(inside.sum(dtype=torch.float64))
-
-
 def convolve_frames(device: torch.device) -> None:
     """Frames are convolved as by the plain augmentation."""
     draws = AUGMENTATIONS["random-convolution"].draw(FRAMES, Generator().manual_seed(4))
-    found = _put(device, tuple(each.to(device) for each in draws))[:, 1:65, 1:65, :3].permute(0, 3, 1, 2)
-    expected = 255 * AUGMENTATIONS["random-convolution"].apply(_frames(torch.device("cpu")).double() / 255, *draws)
+    # Others are before and after them, so that no mistake reads what is not there.
+    frames = torch.randint(256, (FRAMES + 2, 3, 64, 64), generator=Generator().manual_seed(2), dtype=torch.uint8)
+    rows = torch.tensor([2, 1, 3])
+    trunk = FusedTrunk(device, cast(Launcher, None))  # It launches nothing.
+    buffer = trunk.buffer(FRAMES)
+    buffer = buffer if device.type == "cuda" else buffer.float()  # The interpreter has no bfloat16.
+    on_device = tuple(each.to(device) for each in draws)
+    trunk.put_augmented(buffer, frames.to(device), rows.to(device), "random-convolution", on_device)
+    found = buffer[:, 1:65, 1:65, :3].permute(0, 3, 1, 2)
+    expected = 255 * AUGMENTATIONS["random-convolution"].apply(frames[rows].double() / 255, *draws)
     assert difference(found.cpu().double(), expected) < (MOST_ERROR_OF_BFLOAT16 if device.type == "cuda" else 1e-5)
 
 
@@ -75,7 +75,7 @@ def adam(device: torch.device) -> None:
     assert bool(flat.isnan().all())
 
 
-CASES = {check.__name__: check for check in (put, convolve_frames, loss_gradient, sum_squares, adam)}
+CASES = {check.__name__: check for check in (convolve_frames, loss_gradient, sum_squares, adam)}
 
 
 def _adam(make: Any, dtype: torch.dtype, device: torch.device) -> tuple[Any, Tensor, Tensor]:
@@ -92,20 +92,3 @@ def _gradients() -> list[Tensor]:
     sizes[::7] = 0
     drawn = [sizes * torch.randn(PARAMETERS, generator=generator) for _ in range(4)]
     return [norm / each.norm() * each for norm, each in zip((0.3, 7.0, 0.49, 0.51), drawn, strict=True)]
-
-
-def _frames(device: torch.device) -> Tensor:
-    """Frames with others before and after them, so that no mistake reads what is not there."""
-    shape = (FRAMES + 2, 3, 64, 64)
-    return torch.randint(256, shape, generator=Generator().manual_seed(2), dtype=torch.uint8).to(device)[1:-1]
-
-
-def _put(device: torch.device, draws: tuple[Tensor, ...] | None) -> Tensor:
-    trunk = FusedTrunk(device, cast(Launcher, None))  # It launches nothing.
-    buffer = trunk.buffer(FRAMES)
-    buffer = buffer if device.type == "cuda" else buffer.float()  # The interpreter has no bfloat16.
-    if draws is None:
-        trunk.put(buffer, _frames(device))
-    else:
-        trunk.put_augmented(buffer, _frames(device), "random-convolution", draws)
-    return buffer

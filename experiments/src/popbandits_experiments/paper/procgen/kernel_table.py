@@ -50,6 +50,8 @@ def _backward(side: int, inputs: int, outputs: int, images: int, add: bool = Fal
 
 
 KERNELS = {
+    "put_bytes": Kernel("frames.cu", 512, 0),
+    "put_numbers": Kernel("frames.cu", 512, 0),
     "forward_1": _forward(1, _bordered(32, 16), _bordered(32, 16)),
     "forward_2": _forward(2, _bordered(32, 16), _bordered(16, 32)),
     "forward_3": _forward(4, _bordered(16, 32), _bordered(8, 32)),

@@ -42,12 +42,12 @@ class Network(Protocol):
         """Make an input buffer for this number of frames."""
         ...
 
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size."""
+    def put(self, buffer: Tensor, frames: Tensor, rows: Tensor) -> None:
+        """Write the frames at these indices, (n, 3, 64, 64) of bytes, to a buffer of as many."""
         ...
 
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
+    def put_augmented(self, buffer: Tensor, frames: Tensor, rows: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment the frames at these indices and write them like `put`."""
         ...
 
     def load(self, flat: Tensor) -> None:
@@ -86,14 +86,14 @@ class PlainTrunk(Network):
         shape = (frames, *FRAME)
         return torch.zeros(shape, dtype=self._dtype, device=self._device).to(memory_format=torch.channels_last)
 
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
-        buffer.copy_(frames)
+    def put(self, buffer: Tensor, frames: Tensor, rows: Tensor) -> None:
+        """Write the frames at these indices, (n, 3, 64, 64) of bytes, to a buffer of as many; bfloat16 is exact."""
+        buffer.copy_(frames.index_select(0, rows))
 
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
-        images = AUGMENTATIONS[augmentation].apply(frames / network.PIXEL_SCALE, *draws)
-        self.put(buffer, images * network.PIXEL_SCALE)
+    def put_augmented(self, buffer: Tensor, frames: Tensor, rows: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment the frames at these indices and write them like `put`."""
+        images = AUGMENTATIONS[augmentation].apply(frames.index_select(0, rows) / network.PIXEL_SCALE, *draws)
+        buffer.copy_(images * network.PIXEL_SCALE)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
         """Compute the features of the frames in a buffer."""
@@ -106,8 +106,7 @@ class PlainTrunk(Network):
     @torch.no_grad()
     def act(self, frames: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions for frames, record the step in the next row and return the actions, int32."""
-        buffer = self.buffer(len(frames))
-        self.put(buffer, frames)
+        buffer = self.buffer(len(frames)).copy_(frames)
         logits, values = network.heads(self(buffer, flat), flat)
         actions = (logits + rollout.noise.index_select(0, rollout.row)[0]).argmax(1)
         log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
@@ -192,7 +191,7 @@ class Learner:
 
         batch = sizes.minibatch
         self._order = torch.zeros(batch, dtype=torch.int64, device=device)
-        self._clean = torch.zeros(batch, *FRAME, dtype=torch.uint8, device=device)
+        self._frames = self._rollout.frames[:-1].flatten(0, 1)
         self._inputs = network_.buffer(batch * (2 if regularised else 1))
 
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
@@ -280,10 +279,9 @@ class Learner:
                 order = torch.randperm(self._sizes.rollout, generator=generator, device=self._device)
                 for rows in torch.split(order, self._sizes.minibatch):
                     self._order.copy_(rows)
-                    torch.index_select(self._rollout.frames[:-1].flatten(0, 1), 0, rows, out=self._clean)
                     if augmentation is not None:
                         draws = AUGMENTATIONS[augmentation].draw(len(rows), generator)
-                        self._network.put_augmented(self._inputs[len(rows) :], self._clean, augmentation, draws)
+                        self._network.put_augmented(self._inputs[len(rows) :], self._frames, rows, augmentation, draws)
                     self._learn()
             if self._learning is not None:
                 # An update is long: wait for it without keeping a core busy, which environments need.
@@ -331,7 +329,7 @@ class Learner:
 
     def _learn_once(self) -> None:
         gradient = self._gradient
-        self._network.put(self._inputs[: len(self._clean)], self._clean)
+        self._network.put(self._inputs[: len(self._order)], self._frames, self._order)
         self._network.gradient(self._inputs, self._flat, self._rollout, self._order, self._coefficients, out=gradient)
         self._optimizer.step()
         self._network.load(self._flat)
