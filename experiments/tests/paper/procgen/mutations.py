@@ -15,15 +15,21 @@ import torch
 
 from experiments.tests.paper.procgen import triton_cases
 from experiments.tests.paper.procgen.cuda.kernel_cases import Cases
-from popbandits_experiments.paper.procgen import fused, fused_network
+from popbandits_experiments.paper.procgen import fused, fused_adam, fused_network
 from popbandits_experiments.paper.procgen.kernel_table import KERNELS, Launcher
 from popbandits_experiments.paper.procgen.nvrtc import SOURCES
 
+PUT = ("put_bytes", "put_numbers")
 FORWARD = ("forward_1", "forward_2", "forward_3")
 CONVOLVED = ("back_32", "back_32_add", "back_16", "back_16_add", "back_8", "back_8_add")
 ADDED = ("back_32_add", "back_16_add", "back_8_add")
 POOLED = ("back_pool_32", "back_pool_16")
-TRITON_KERNELS = ("frame_kernels.put", "frame_kernels.convolve_frames", "loss_kernels.loss_gradient")
+TRITON_KERNELS = (
+    "frame_kernels.convolve_frames",
+    "loss_kernels.loss_gradient",
+    "adam_kernels.sum_squares",
+    "adam_kernels.adam",
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,16 @@ class Mutation:
 
 
 CUDA = (
+    Mutation("colours swapped", "frames.cu", "colours[i][0] | colours[i][1]", "colours[i][1] | colours[i][0]", PUT),
+    Mutation("a row too high", "frames.cu", "(pixel / SIDE + 1) * ROW", "(pixel / SIDE) * ROW", PUT),
+    Mutation("the first frames put", "frames.cu", "__ldg(rows + blockIdx.x)", "blockIdx.x", ("put_bytes",)),
+    Mutation("a crop not shifted down", "frames.cu", "y + down", "y", ("put_bytes",)),
+    Mutation(
+        "an edge not repeated", "frames.cu", "min(max(x + right, 0), SIDE - 1)", "(x + right) & 63", ("put_bytes",)
+    ),
+    Mutation(
+        "the first image repeated", "frames.cu", "static_cast<u64>(blockIdx.x)", "static_cast<u64>(0)", ("put_numbers",)
+    ),
     Mutation(
         "a tap flipped",
         "convolution.cuh",
@@ -211,14 +227,12 @@ CUDA = (
         "first += high(added), second += low(added);",
         ADDED,
     ),
+    Mutation("a corner's window dropped", "backward.cu", ", across.add_to(pixel, 0);", ";", (*POOLED, "back_frames")),
     Mutation(
-        "a corner's window dropped", "backward.cu", ", across.add_to(pixels[3], 0);", ";", (*POOLED, "back_frames")
-    ),
-    Mutation(
-        "slots swapped",
+        "a slot wrong",
         "backward.cu",
-        "here.chosen(5), here.chosen(7)",
-        "here.chosen(7), here.chosen(5)",
+        "here.chosen(5)",
+        "here.chosen(7)",
         (*POOLED, "back_frames"),
     ),
     Mutation(
@@ -243,6 +257,27 @@ CUDA = (
         ("back_frames",),
     ),
     Mutation(
+        "odd pixels' neighbours taken for even ones'",
+        "backward.cu",
+        " + i % 2 - 4 * odd",
+        " + i % 2",
+        ("back_frames",),
+    ),
+    Mutation(
+        "windows below a strip dropped",
+        "backward.cu",
+        " || unit % STRIPS + 1 < STRIPS",
+        "",
+        ("back_frames",),
+    ),
+    Mutation(
+        "the first copy's winners used for all",
+        "backward.cu",
+        "copies + copy * COPY + WINNERS",
+        "copies + WINNERS",
+        ("back_frames",),
+    ),
+    Mutation(
         "halves of the biases' gradient swapped",
         "backward.cu",
         "+ g, bias[0]), put(whole + 3 * 16 * 16 + g + 8, bias[2])",
@@ -253,21 +288,7 @@ CUDA = (
 
 TRITON = (
     Mutation(
-        "a colour shifted",
-        "frame_kernels.py",
-        "+ colour * (SIDE * SIDE)",
-        "+ (colour + 1) % 3 * (SIDE * SIDE)",
-        ("put",),
-    ),
-    Mutation(
-        "the fourth channel not cleared",
-        "frame_kernels.py",
-        "mask=colour < 3, other=0",
-        "mask=colour < 4, other=0",
-        ("put",),
-    ),
-    Mutation(
-        "a row too high", "frame_kernels.py", "index // SIDE + 1) * (SIDE + 4)", "index // SIDE) * (SIDE + 4)", ("put",)
+        "the first frames", "frame_kernels.py", "(frame * 3 + colour)", "(image * 3 + colour)", ("convolve_frames",)
     ),
     Mutation("a tap flipped", "frame_kernels.py", "dy * 3 + dx", "dx * 3 + dy", ("convolve_frames",)),
     Mutation(
@@ -322,6 +343,23 @@ TRITON = (
         "return outputs",
         ("loss_gradient",),
     ),
+    Mutation("numbers not squared", "adam_kernels.py", "number * number, 0", "number, 0", ("sum_squares",)),
+    Mutation("a step counted twice", "adam_kernels.py", "tl.load(step) + 1.0", "tl.load(step) + 2.0", ("sum_squares",)),
+    Mutation(
+        "short gradients lengthened", "adam_kernels.py", "tl.where(shorter > 1.0, 1.0, shorter)", "shorter", ("adam",)
+    ),
+    Mutation("a gradient not shortened", "adam_kernels.py", "other=0.0) * scale", "other=0.0)", ("adam",)),
+    Mutation(
+        "a diverged gradient not noticed",
+        "adam_kernels.py",
+        "tl.where(shorter > 1.0, 1.0, shorter)",
+        "tl.where(shorter < 1.0, shorter, 1.0)",
+        ("adam",),
+    ),
+    Mutation("the mean not corrected", "adam_kernels.py", "tl.load(rate) / correction", "tl.load(rate)", ("adam",)),
+    Mutation("the squares not corrected", "adam_kernels.py", "tl.sqrt(square) / root", "tl.sqrt(square)", ("adam",)),
+    Mutation("decays swapped", "adam_kernels.py", "count * LOG_BETA)", "count * LOG_BETA_OF_SQUARES)", ("adam",)),
+    Mutation("epsilon dropped", "adam_kernels.py", "root + EPSILON", "root + 1e-12", ("adam",)),
 )
 
 
@@ -361,7 +399,7 @@ def _fails(check: Callable[[], None]) -> bool:
 def mutated_triton(mutation: Mutation, folder: Path) -> Iterator[None]:
     """Let networks use a copy of a module of kernels, with a mutation, from a file in a folder."""
     name = Path(mutation.file).stem
-    user: ModuleType = {"frame_kernels": fused, "loss_kernels": fused_network}[name]
+    user: ModuleType = {"frame_kernels": fused, "loss_kernels": fused_network, "adam_kernels": fused_adam}[name]
     path = folder / mutation.file
     path.write_text(mutation.apply((SOURCES.parent / mutation.file).read_text("utf-8")), "utf-8")
     spec = importlib.util.spec_from_file_location(f"{name}_{folder.name}", path)

@@ -13,9 +13,11 @@ from experiments.tests.paper.procgen.cuda.on_cpu import KERNELS, compile_kernels
 from experiments.tests.paper.procgen.cuda.trunk_errors import check_acting, check_trunk
 from popbandits.errors import ArgumentError
 from popbandits_experiments.paper.procgen import lanes, network
+from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits_experiments.paper.procgen.fused import FusedTrunk
 from popbandits_experiments.paper.procgen.fused_network import FusedNetwork
 from popbandits_experiments.paper.procgen.kernel_table import AllKernels
+from popbandits_experiments.paper.procgen.learner import PlainTrunk
 from popbandits_experiments.paper.procgen.rollout import Rollout
 
 pytestmark = needs_compiler
@@ -44,6 +46,24 @@ def seen(trunk: FusedTrunk, images: int = 4) -> Tensor:
 @emulated
 def test_features_and_every_gradient_are_those_of_the_plain_trunk(trunk: FusedTrunk) -> None:
     check_trunk(trunk, CPU)
+
+
+def test_frames_of_a_rollout_are_put_as_by_the_plain_trunk() -> None:
+    trunk, plain = FusedTrunk(CPU, compile_kernels(KERNELS / "frames.cu")), PlainTrunk(dtype=torch.bfloat16)
+    rollout, rows = frames(7), torch.tensor([5, 0, 0, 3])
+    buffer, expected = trunk.buffer(4), plain.buffer(4)
+
+    def found() -> Tensor:
+        assert float(buffer.double().sum()) == float(buffer[:, 1:65, 1:65, :3].double().sum())  # A border of zeros.
+        return buffer[:, 1:65, 1:65, :3].permute(0, 3, 1, 2)
+
+    trunk.put(buffer, rollout, rows)
+    plain.put(expected, rollout, rows)
+    assert torch.equal(found(), expected)
+    draws = AUGMENTATIONS["crop"].draw(4, torch.Generator().manual_seed(3))
+    trunk.put_augmented(buffer, rollout, rows, "crop", draws)
+    plain.put_augmented(expected, rollout, rows, "crop", draws)
+    assert torch.equal(found(), expected)
 
 
 def act(trunk: FusedTrunk, flat: Tensor, images: int = 3) -> Rollout:
@@ -103,7 +123,7 @@ def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk,
 @pytest.fixture
 def empty_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "_LANES", defaultdict(list))
-    monkeypatch.setattr(lanes, "LANES", 2)
+    monkeypatch.setattr(lanes, "MEMBERS_OF_A_LANE", 1)
 
 
 @pytest.mark.usefixtures("empty_lanes")

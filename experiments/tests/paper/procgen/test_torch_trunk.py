@@ -13,7 +13,7 @@ def test_features_are_those_of_the_plain_trunk(dtype: torch.dtype, tolerance: fl
     frames = torch.randint(256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
     trunk = TorchTrunk(CPU, dtype)
     buffer = trunk.buffer(2)
-    trunk.put(buffer, frames)
+    trunk.put(buffer, frames, torch.arange(2))
     assert buffer.is_contiguous(memory_format=torch.channels_last)
     features, expected = trunk(buffer, flat), network.trunk(frames.double(), flat.double())
     assert features.dtype == dtype

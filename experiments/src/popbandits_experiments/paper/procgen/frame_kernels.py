@@ -1,25 +1,13 @@
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-incomplete-defs=False
-"""Triton kernels that copy frames, (n, 3, H, W), to the input layout of the trunk, (n, H + 2, W + 4, 4)."""
+"""Triton kernel that augments frames, (n, 3, H, W), in the input layout of the trunk, (n, H + 2, W + 4, 4)."""
 
 import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 
 @triton.jit
-def put(frames, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """Copy frames to the inside of out, and set its fourth channel to 0."""
-    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    image, index = pixel // (SIDE * SIDE), pixel % (SIDE * SIDE)
-    colour = tl.arange(0, 4)[None, :]
-    at = ((image * 3 * SIDE * SIDE) + index)[:, None] + colour * (SIDE * SIDE)
-    value = tl.load(frames + at, mask=colour < 3, other=0)
-    corner = (image * (SIDE + 2) + index // SIDE + 1) * (SIDE + 4) + index % SIDE + 1
-    tl.store(out + corner[:, None] * 4 + colour, value.to(out.dtype.element_ty))
-
-
-@triton.jit
-def convolve_frames(frames, weights, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """Convolve each frame with its own weights (n, 3, 3, 3, 3), and write the result to the inside of out.
+def convolve_frames(frames, rows, weights, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """Convolve each of the frames at some rows with its own weights (n, 3, 3, 3, 3), and write it to the inside of out.
 
     A compiler's kernel reads every neighbour once for each colour of the result; this one reads it once for all three.
     """
@@ -27,6 +15,7 @@ def convolve_frames(frames, weights, out, SIDE: tl.constexpr, BLOCK: tl.constexp
     image = tl.program_id(0) // blocks_a_frame
     index = tl.program_id(0) % blocks_a_frame * BLOCK + tl.arange(0, BLOCK)
     y, x = index // SIDE, index % SIDE
+    frame = tl.load(rows + image)
     red = tl.zeros((BLOCK,), tl.float32)
     green = tl.zeros((BLOCK,), tl.float32)
     blue = tl.zeros((BLOCK,), tl.float32)
@@ -35,7 +24,7 @@ def convolve_frames(frames, weights, out, SIDE: tl.constexpr, BLOCK: tl.constexp
             for dx in tl.static_range(3):
                 row, column = y + (dy - 1), x + (dx - 1)
                 valid = (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
-                at = (image * 3 + colour) * SIDE * SIDE + row * SIDE + column
+                at = (frame * 3 + colour) * SIDE * SIDE + row * SIDE + column
                 seen = tl.load(frames + at, mask=valid, other=0).to(tl.float32)
                 weight = weights + image * 81 + (colour * 9 + dy * 3 + dx)
                 red += seen * tl.load(weight)

@@ -33,7 +33,7 @@ from popbandits_experiments.paper.procgen.torch_trunk import augment
 
 SECTIONS = len(CHANNELS) - 1
 SIDE = FRAME[1]
-PUT_BLOCK = 512
+CONVOLVE_BLOCK = 512
 
 
 class Section:
@@ -102,20 +102,20 @@ class FusedTrunk:
         """Make an input buffer for this number of frames, with a border of zeros."""
         return torch.zeros(frames, SIDE + 2, SIDE + 4, INPUT_CHANNELS, dtype=torch.bfloat16, device=self._device)
 
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
-        blocks = len(frames) * SIDE * SIDE // PUT_BLOCK
-        with first_use("put", frames.dtype, buffer.dtype, buffer.device):
-            frame_kernels.put[(blocks,)](frames, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
+    def put(self, buffer: Tensor, frames: Tensor, rows: Tensor) -> None:
+        """Write the frames at these indices, (n, 3, 64, 64) of bytes, to a buffer of as many; bfloat16 is exact."""
+        self._put("put_bytes", buffer, frames, rows, None, None)
 
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
-        if augmentation == "random-convolution":
-            blocks = len(frames) * SIDE * SIDE // PUT_BLOCK
-            with first_use("convolve_frames", frames.dtype, buffer.dtype, buffer.device):
-                frame_kernels.convolve_frames[(blocks,)](frames, *draws, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
+    def put_augmented(self, buffer: Tensor, frames: Tensor, rows: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment the frames at these indices and write them like `put`."""
+        if augmentation == "crop":
+            self._put("put_bytes", buffer, frames, rows, *draws)
+        elif augmentation == "random-convolution":
+            blocks = len(rows) * SIDE * SIDE // CONVOLVE_BLOCK
+            with first_use("convolve_frames", buffer.dtype, buffer.device):
+                frame_kernels.convolve_frames[(blocks,)](frames, rows, *draws, buffer, SIDE=SIDE, BLOCK=CONVOLVE_BLOCK)
         else:
-            self.put(buffer, augment(augmentation, buffer.dtype, frames, draws))
+            self._put("put_numbers", buffer, augment(augmentation, buffer.dtype, frames.index_select(0, rows), draws))
 
     def load(self, flat: Tensor) -> None:
         """Pack parameters that have changed."""
@@ -203,6 +203,10 @@ class FusedTrunk:
                 name = f"back_pool_{2 * side}"
                 self._sum(name, saved, first, to_a, section.winner, before.y, filters, before.to_y_or_a)
         self._packing.unpack_gradient(saved.workspace.shares, out)
+
+    def _put(self, name: str, buffer: Tensor, *arguments: Tensor | None) -> None:
+        with first_use(name, self._device):
+            self._launch(name, len(buffer), *arguments, buffer)
 
     def _back(
         self, name: str, saved: Saved, at: Convolution, gradient: Tensor, x: Tensor, add: Tensor | None, out: Tensor

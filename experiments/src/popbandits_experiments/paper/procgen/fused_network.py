@@ -11,8 +11,10 @@ from torch import Tensor
 from popbandits_experiments.paper.procgen import loss_kernels, network
 from popbandits_experiments.paper.procgen.environments import ACTIONS
 from popbandits_experiments.paper.procgen.fused import FusedTrunk
+from popbandits_experiments.paper.procgen.fused_adam import FusedAdam
 from popbandits_experiments.paper.procgen.losses import VALUE_WEIGHT, Coefficients
 from popbandits_experiments.paper.procgen.network import HIDDEN
+from popbandits_experiments.paper.procgen.optimizer import Optimizer
 from popbandits_experiments.paper.procgen.packing import GROUP
 from popbandits_experiments.paper.procgen.rollout import Rollout
 
@@ -83,6 +85,10 @@ class FusedNetwork:
         torch.sum(shares, 0, out=out[-TAIL:])
         _in_groups(out).copy_(_mm_to_float32(to_hidden.T, features).view(HIDDEN, -1, PIXELS, GROUP))
         self._trunk.backward(saved, torch.mm(to_hidden, self._hidden), out[: network.TRUNK_SIZE])
+
+    def optimizer(self, flat: torch.nn.Parameter, gradient: Tensor, rate: Tensor) -> Optimizer:
+        """Make an optimizer of the parameters by a gradient and a learning rate."""
+        return FusedAdam(flat, gradient, rate)
 
 
 def _in_groups(flat: Tensor) -> Tensor:

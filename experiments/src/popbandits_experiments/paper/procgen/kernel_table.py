@@ -50,6 +50,8 @@ def _backward(side: int, inputs: int, outputs: int, images: int, add: bool = Fal
 
 
 KERNELS = {
+    "put_bytes": Kernel("frames.cu", 512, 0),
+    "put_numbers": Kernel("frames.cu", 512, 0),
     "forward_1": _forward(1, _bordered(32, 16), _bordered(32, 16)),
     "forward_2": _forward(2, _bordered(32, 16), _bordered(16, 32)),
     "forward_3": _forward(4, _bordered(16, 32), _bordered(8, 32)),
@@ -62,8 +64,8 @@ KERNELS = {
     "back_8_add": _backward(8, 32, 32, images=4, add=True),
     "back_pool_32": _backward(32, 16, 32, images=1),
     "back_pool_16": _backward(16, 32, 32, images=2),
-    # 16 rows of a gradient; of frames, twice.
-    "back_frames": Kernel("backward.cu", 512, 16 * 64 * 32 + 2 * 18 * 68 * 8),
+    # 16 rows of a gradient; two copies of what they are computed from, with the rows around them.
+    "back_frames": Kernel("backward.cu", 512, 16 * 64 * 32 + 2 * (18 * 68 * 8 + 2 * 9 * 32 * 24)),
 }
 
 

@@ -13,7 +13,9 @@ from weakref import WeakSet, WeakValueDictionary
 import torch
 
 LANES = 2
-"""Updates of a GPU at the same time."""
+"""Most updates of a device at the same time."""
+MEMBERS_OF_A_LANE = 4
+"""Members for whom one lane is enough: they step their environments for most of the time."""
 
 
 class Lane:
@@ -32,10 +34,13 @@ _CHOOSING = Lock()
 
 
 def join_lane(member: object, device: torch.device) -> Lane:
-    """Return the lane of a device with the fewest members, and count another one there as long as it lives."""
+    """Return the lane of a device with the fewest members, and count another one there as long as it lives.
+
+    There is another lane when all others have `MEMBERS_OF_A_LANE`, and `LANES` of them at most.
+    """
     with _CHOOSING:
         lanes = _LANES[device]
-        if len(lanes) < LANES:
+        if len(lanes) < LANES and all(len(each.members) >= MEMBERS_OF_A_LANE for each in lanes):
             lanes.append(Lane())
         lane = min(lanes, key=lambda each: len(each.members))
         lane.members.add(member)

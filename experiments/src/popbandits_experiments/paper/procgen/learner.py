@@ -25,11 +25,10 @@ from popbandits_experiments.paper.procgen.compiled import DriverError, HostNumbe
 from popbandits_experiments.paper.procgen.environments import FRAME, Frames
 from popbandits_experiments.paper.procgen.losses import Coefficients, lambda_returns, standardised, total_loss
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
+from popbandits_experiments.paper.procgen.optimizer import Optimizer, TorchAdam
 from popbandits_experiments.paper.procgen.rollout import Rollout
 
 CPU = torch.device("cpu")
-MAX_GRADIENT_NORM = 0.5
-ADAM_EPSILON = 1e-5
 AHEAD = 16
 """Steps that are launched on a GPU before their frames are there."""
 
@@ -44,12 +43,12 @@ class Network(Protocol):
         """Make an input buffer for this number of frames."""
         ...
 
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size."""
+    def put(self, buffer: Tensor, frames: Tensor, rows: Tensor) -> None:
+        """Write the frames at these indices, (n, 3, 64, 64) of bytes, to a buffer of as many."""
         ...
 
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
+    def put_augmented(self, buffer: Tensor, frames: Tensor, rows: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment the frames at these indices and write them like `put`."""
         ...
 
     def load(self, flat: Tensor) -> None:
@@ -69,6 +68,10 @@ class Network(Protocol):
         """
         ...
 
+    def optimizer(self, flat: torch.nn.Parameter, gradient: Tensor, rate: Tensor) -> Optimizer:
+        """Make an optimizer of the parameters by a gradient and a learning rate."""
+        ...
+
 
 class PlainTrunk(Network):
     """The network by PyTorch's own convolutions and derivatives.
@@ -85,14 +88,14 @@ class PlainTrunk(Network):
         shape = (frames, *FRAME)
         return torch.zeros(shape, dtype=self._dtype, device=self._device).to(memory_format=torch.channels_last)
 
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
-        buffer.copy_(frames)
+    def put(self, buffer: Tensor, frames: Tensor, rows: Tensor) -> None:
+        """Write the frames at these indices, (n, 3, 64, 64) of bytes, to a buffer of as many; bfloat16 is exact."""
+        buffer.copy_(frames.index_select(0, rows))
 
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
-        images = AUGMENTATIONS[augmentation].apply(frames / network.PIXEL_SCALE, *draws)
-        self.put(buffer, images * network.PIXEL_SCALE)
+    def put_augmented(self, buffer: Tensor, frames: Tensor, rows: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment the frames at these indices and write them like `put`."""
+        images = AUGMENTATIONS[augmentation].apply(frames.index_select(0, rows) / network.PIXEL_SCALE, *draws)
+        buffer.copy_(images * network.PIXEL_SCALE)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
         """Compute the features of the frames in a buffer."""
@@ -105,8 +108,7 @@ class PlainTrunk(Network):
     @torch.no_grad()
     def act(self, frames: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions for frames, record the step in the next row and return the actions, int32."""
-        buffer = self.buffer(len(frames))
-        self.put(buffer, frames)
+        buffer = self.buffer(len(frames)).copy_(frames)
         logits, values = network.heads(self(buffer, flat), flat)
         actions = (logits + rollout.noise.index_select(0, rollout.row)[0]).argmax(1)
         log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
@@ -125,6 +127,10 @@ class PlainTrunk(Network):
         """Write the gradient of the loss of the steps in `order` to out; the buffer has their frames."""
         logits, values = network.heads(self(buffer, flat), flat)
         out.copy_(torch.autograd.grad(total_loss(logits, values, rollout.batch(order), coefficients), flat)[0])
+
+    def optimizer(self, flat: torch.nn.Parameter, gradient: Tensor, rate: Tensor) -> Optimizer:
+        """Make an optimizer of the parameters by a gradient and a learning rate."""
+        return TorchAdam(flat, gradient, rate)
 
 
 @dataclass(frozen=True)
@@ -165,14 +171,11 @@ class Learner:
     def __init__(self, seed: int, sizes: Sizes, network_: Network, device: torch.device, *, regularised: bool) -> None:
         self._sizes, self._network, self._device, self._regularised = sizes, network_, device, regularised
         self._flat = torch.nn.Parameter(network.initial_parameters(seed).to(device))
-        self._flat.grad = torch.zeros_like(self._flat)
-        self._gradient = self._flat.grad
+        self._gradient = torch.zeros_like(self._flat)
         self._rate = torch.zeros((), device=device)
         self._coefficients = Coefficients(*(torch.zeros((), device=device) for _ in range(3)))
         on_gpu = device.type == "cuda"
-        self._optimizer = torch.optim.Adam([self._flat], lr=self._rate, eps=ADAM_EPSILON, fused=True, capturable=on_gpu)
-        self._optimizer.step()  # With a learning rate of 0: it allocates the state, whose addresses then stay.
-        self._optimizer.state[self._flat]["step"].zero_()
+        self._optimizer = network_.optimizer(self._flat, self._gradient, self._rate)
 
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
@@ -191,7 +194,7 @@ class Learner:
 
         batch = sizes.minibatch
         self._order = torch.zeros(batch, dtype=torch.int64, device=device)
-        self._clean = torch.zeros(batch, *FRAME, dtype=torch.uint8, device=device)
+        self._frames = self._rollout.frames[:-1].flatten(0, 1)
         self._inputs = network_.buffer(batch * (2 if regularised else 1))
 
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
@@ -278,10 +281,9 @@ class Learner:
                 order = torch.randperm(self._sizes.rollout, generator=generator, device=self._device)
                 for rows in torch.split(order, self._sizes.minibatch):
                     self._order.copy_(rows)
-                    torch.index_select(self._rollout.frames[:-1].flatten(0, 1), 0, rows, out=self._clean)
                     if augmentation is not None:
                         draws = AUGMENTATIONS[augmentation].draw(len(rows), generator)
-                        self._network.put_augmented(self._inputs[len(rows) :], self._clean, augmentation, draws)
+                        self._network.put_augmented(self._inputs[len(rows) :], self._frames, rows, augmentation, draws)
                     self._learn()
             if self._learning is not None:
                 # An update is long: wait for it without keeping a core busy, which environments need.
@@ -306,8 +308,7 @@ class Learner:
         self._finish(self._learning)
 
     def _tensors(self) -> dict[str, Tensor]:
-        memory = self._optimizer.state[self._flat]
-        return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
+        return {"parameters": self._flat, **self._optimizer.state()}
 
     def _act_once(self) -> None:
         frames = self._host_frames.to(self._device, non_blocking=True)
@@ -326,9 +327,8 @@ class Learner:
 
     def _learn_once(self) -> None:
         gradient = self._gradient
-        self._network.put(self._inputs[: len(self._clean)], self._clean)
+        self._network.put(self._inputs[: len(self._order)], self._frames, self._order)
         self._network.gradient(self._inputs, self._flat, self._rollout, self._order, self._coefficients, out=gradient)
-        gradient.mul_((MAX_GRADIENT_NORM / (gradient.norm() + 1e-6)).clamp(max=1))
         self._optimizer.step()
         self._network.load(self._flat)
 

@@ -21,9 +21,9 @@ class TorchTrunk(PlainTrunk):
         super().__init__(device, dtype)
         self.turn = join_lane(self, device).turn
 
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
-        self.put(buffer, augment(augmentation, self._dtype, frames, draws))
+    def put_augmented(self, buffer: Tensor, frames: Tensor, rows: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment the frames at these indices and write them like `put`."""
+        buffer.copy_(augment(augmentation, self._dtype, frames.index_select(0, rows), draws))
 
 
 def augment(name: str, dtype: torch.dtype, frames: Tensor, draws: Draws) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import conv2d, conv_transpose2d, linear, max_pool2d, pad
 
 from popbandits_experiments.paper.procgen import network
+from popbandits_experiments.paper.procgen.augmentations import crop
 from popbandits_experiments.paper.procgen.kernel_table import KERNELS, Launcher
 from popbandits_experiments.paper.procgen.packing import Convolution, Packing, in_kernel_order
 from popbandits_experiments.paper.procgen.rollout import Rollout
@@ -102,6 +103,8 @@ class Cases:
         self._generator = Generator().manual_seed(3)
 
     def __iter__(self) -> Iterator[Case]:
+        yield self.put_bytes()
+        yield self.put_numbers()
         yield from (self.forward(section) for section in (1, 2, 3))
         yield self.act()
         for section in (1, 2, 3):
@@ -109,6 +112,25 @@ class Cases:
             yield self.back(section, add=True)
         yield from (self.back_pool(section) for section in (2, 3))
         yield self.back_frames()
+
+    def put_bytes(self) -> Case:
+        """Crops to and beyond all edges, of frames in another order."""
+        seen, buffer = frames(IMAGES + 2).to(self.device), self._buffer()
+        rows, top, left = (
+            torch.tensor(each, device=self.device) for each in ((4, 1, 1, 3), (0, 24, 12, 7), (24, 5, 12, 0))
+        )
+
+        def check() -> None:
+            images = crop(seen[rows].double(), top, left)
+            assert torch.equal(images[2], seen[1].double())
+            self._check_buffer(buffer, images)
+
+        return Case("put_bytes", IMAGES, (seen, rows, top, left, buffer), check)
+
+    def put_numbers(self) -> Case:
+        images, buffer = torch.randn(IMAGES, 3, 64, 64, generator=self._generator).bfloat16(), self._buffer()
+        images = images.to(self.device)
+        return Case("put_numbers", IMAGES, (images, buffer), lambda: self._check_buffer(buffer, images))
 
     def forward(self, section: int) -> Case:
         convolutions = self.packing.section(section - 1)
@@ -268,9 +290,16 @@ class Cases:
 
         return Case("back_frames", PROGRAMS, (gradient, winner, x, *self._row(shares, at), IMAGES), check)
 
+    def _buffer(self) -> Tensor:
+        return torch.zeros(IMAGES, 66, 68, 4, dtype=torch.bfloat16, device=self.device)
+
+    def _check_buffer(self, buffer: Tensor, images: Tensor) -> None:
+        expected = self._buffer()
+        put(expected, images)
+        assert torch.equal(buffer, expected)
+
     def _frames(self) -> tuple[Tensor, Tensor]:
-        plain = frames(IMAGES).to(self.device)
-        buffer = torch.zeros(IMAGES, 66, 68, 4, dtype=torch.bfloat16, device=self.device)
+        plain, buffer = frames(IMAGES).to(self.device), self._buffer()
         put(buffer, plain)
         return buffer, plain.double()
 

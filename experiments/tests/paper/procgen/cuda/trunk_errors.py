@@ -108,7 +108,7 @@ def bfloat16(images: Tensor) -> Result:
     """Compute by PyTorch's convolutions in bfloat16."""
     trunk = TorchTrunk(images.device, torch.bfloat16)
     flat, buffer = parameters().to(images.device).requires_grad_(), trunk.buffer(IMAGES)
-    trunk.put(buffer, images)
+    trunk.put(buffer, images, torch.arange(IMAGES, device=images.device))
     with ByFloat32() if images.device.type == "cpu" else nullcontext():
         return _differentiated(trunk(buffer, flat), flat)
 

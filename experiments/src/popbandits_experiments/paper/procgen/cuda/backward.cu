@@ -15,16 +15,6 @@ struct Window {
     uint4 gradient;
     uint2 winners;
 
-    __device__ __forceinline__ void load(
-        const uint4* __restrict__ gradients, const uint2* __restrict__ slots, int cell, bool inside
-    ) {
-        if (inside) {
-            gradient = __ldg(gradients + cell), winners = __ldg(slots + cell);
-        } else {
-            gradient = make_uint4(0, 0, 0, 0), winners = make_uint2(0x0f0f0f0fu, 0x0f0f0f0fu);
-        }
-    }
-
     // Add this cell's gradients to `total`, where the pixel `slot` won.
     __device__ __forceinline__ void add_to(uint4& total, u32 slot) const {
         const uint4 part = chosen(slot);
@@ -52,26 +42,27 @@ struct Window {
     }
 };
 
-// Compute the gradient before pooling at pixels (2 row, 2 column) to (2 row + 1, 2 column + 1) of a plane; a pixel gets
-// the gradients of all windows that it won. `put(dy, dx, cell)` is called for each of the four.
-template <int POOLED, class Put>
-__device__ __forceinline__ void unpool(
-    const uint4* __restrict__ gradients, const uint2* __restrict__ winners, int plane, int row, int column, Put put
-) {
-    const int cell = (plane * POOLED + row) * POOLED + column;
-    const bool right = column + 1 < POOLED, below = row + 1 < POOLED;
-    Window here, next, under, across;
-    here.load(gradients, winners, cell, true);
-    next.load(gradients, winners, cell + 1, right);
-    under.load(gradients, winners, cell + POOLED, below);
-    across.load(gradients, winners, cell + POOLED + 1, right && below);
+// Compute the gradient before pooling at the four pixels of a cell; a pixel gets the gradients of all windows that it won.
+// `read(dy, dx)` returns the window of the cell, or of the next one to the right or below, unless there is none.
+// `put(dy, dx, pixel)` is called for each pixel.
+template <class Read, class Put>
+__device__ __forceinline__ void unpool(bool right, bool below, Read read, Put put) {
+    auto read_if = [&](bool there, int dy, int dx) {
+        return there ? read(dy, dx) : Window{make_uint4(0, 0, 0, 0), make_uint2(0x0f0f0f0fu, 0x0f0f0f0fu)};
+    };
+    const Window here = read(0, 0), next = read_if(right, 0, 1), under = read_if(below, 1, 0),
+                 across = read_if(right && below, 1, 1);
     // A window's slots are 3 ky + kx, and its middle, slot 4, is its own even pixel.
-    uint4 pixels[4] = {here.chosen(4), here.chosen(5), here.chosen(7), here.chosen(8)};
-    next.add_to(pixels[1], 3);
-    under.add_to(pixels[2], 1);
-    next.add_to(pixels[3], 6), under.add_to(pixels[3], 2), across.add_to(pixels[3], 0);
-#pragma unroll
-    for (int i = 0; i < 4; i++) put(i / 2, i % 2, pixels[i]);
+    put(0, 0, here.chosen(4));
+    uint4 pixel = here.chosen(5);
+    next.add_to(pixel, 3);
+    put(0, 1, pixel);
+    pixel = here.chosen(7);
+    under.add_to(pixel, 1);
+    put(1, 0, pixel);
+    pixel = here.chosen(8);
+    next.add_to(pixel, 6), under.add_to(pixel, 2), across.add_to(pixel, 0);
+    put(1, 1, pixel);
 }
 
 // Writes the rows of the input's gradient: [+ add], 0 where the input was rectified.
@@ -136,9 +127,15 @@ __device__ __forceinline__ void backward(
             for (int i = threadIdx.x; i < IMAGES * PLANES_OUT * QUADS; i += THREADS) {
                 const int plane = i / QUADS, row = i / WIDTH % WIDTH, column = i % WIDTH;
                 uint4* target = reinterpret_cast<uint4*>(memory) + plane * Layout::PLANE + Layout::FIRST;
-                unpool<WIDTH>(
-                    gradient, winners, image * PLANES_OUT + plane, row, column, [&](int dy, int dx, const uint4& cell) {
-                        target[(2 * row + dy) * Layout::ROW + 2 * column + dx] = cell;
+                const int cell = ((image * PLANES_OUT + plane) * WIDTH + row) * WIDTH + column;
+                unpool(
+                    column + 1 < WIDTH, row + 1 < WIDTH,
+                    [&](int dy, int dx) {
+                        const int at = cell + dy * WIDTH + dx;
+                        return Window{__ldg(gradient + at), __ldg(winners + at)};
+                    },
+                    [&](int dy, int dx, const uint4& pixel) {
+                        target[(2 * row + dy) * Layout::ROW + 2 * column + dx] = pixel;
                     }
                 );
             }
@@ -260,52 +257,80 @@ BACK_POOL(back_pool_32, 16, 32, 32, 1)
 BACK_POOL(back_pool_16, 32, 32, 16, 2)
 
 // The first convolution has no input gradient. Its filters' gradient is summed over strips of 16 rows of the gradient
-// before pooling: [dy][4 dx + colour][outputs], then the biases.
-static constexpr int STRIP = 16, FRAME_ROW = 68, FRAME_PIXEL = 8, FRAME_PIXELS = 66 * FRAME_ROW;
-static constexpr int STRIP_PIXELS = (STRIP + 2) * FRAME_ROW;
+// before pooling: [dy][4 dx + colour][outputs], then the biases. The next strip's numbers are copied meanwhile.
+//
+// In a row of the gradient the even pixels come first, then the odd ones, and a warp takes either. A load begins at a
+// multiple of 16 bytes, two pixels of a frame: four pixels from there on are the neighbours of an even pixel, one to
+// spare, and those of the odd one after it, with the spare one first.
+static constexpr int STRIP = 16, FRAME_ROW = 68, FRAME_CELLS = 66 * FRAME_ROW / 2;  // A cell is two pixels of a frame.
 static constexpr int FRAME_WARPS = 16, SUMS = 3 * 16 * 16 + 16;
 
 extern "C" __global__ void __launch_bounds__(FRAME_WARPS* WARP, 2) back_frames(
-    const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint2* __restrict__ frames,
+    const uint4* __restrict__ gradient, const uint4* __restrict__ winners, const uint4* __restrict__ frames,
     float* __restrict__ shares, int stride, int images
 ) {
-    constexpr int SIDE = 64, WIDTH = SIDE / 2, PLANE = STRIP * SIDE, STRIPS = SIDE / STRIP;
-    constexpr int ROWS = STRIP / (FRAME_WARPS / 4);
+    constexpr int SIDE = 64, WIDTH = SIDE / 2, PLANE = STRIP * SIDE, STRIPS = SIDE / STRIP, DOWN = FRAME_ROW / 2 * CELL;
+    constexpr int ROWS = STRIP / (FRAME_WARPS / 4), POOLED_ROWS = STRIP / 2;
+    constexpr int WINDOWS = (POOLED_ROWS + 1) * WIDTH;  // Of a plane: a strip's, and the row below it.
+    constexpr int GRADIENTS = (STRIP + 2) * DOWN, WINNERS = GRADIENTS + 2 * WINDOWS * CELL;  // Where they are in a copy.
+    constexpr int COPY = WINNERS + 2 * WINDOWS * CELL / 2;
     SHARED_MEMORY(memory);
-    // A window of four pixels begins at any pixel, 8 bytes, but is loaded from multiples of 16. So there is a second
-    // copy, a pixel further, for odd ones.
-    u8 *pixels = memory + 2 * PLANE * CELL, *shifted = pixels + STRIP_PIXELS * FRAME_PIXEL;
+    u8* copies = memory + 2 * PLANE * CELL;
+    const int units = images * STRIPS;
     const int lane = lane_index(), g = lane / 4, t = lane % 4, tile = warp_index() % 4, first = warp_index() / 4 * ROWS;
+    const int half = tile % 2, odd = tile / 2;
+    const u32 at_copies = shared_address(copies);
     const u32 at_gradient = shared_address(memory) + (first * SIDE + tile * 16) * CELL + planes_first(8, PLANE);
-    const u32 at_pixels = shared_address(lane % 2 ? shifted : pixels) + lane / 16 * 16 +
-                          (first * FRAME_ROW + tile * 16 + lane % 8 - lane % 2 + lane / 8 % 2 * 8) * FRAME_PIXEL;
-    float sums[3][2][4] = {}, bias[4] = {};
-#pragma unroll 1
-    for (int unit = blockIdx.x; unit < images * STRIPS; unit += gridDim.x) {
+    const u32 at_pixels = at_copies + first * DOWN + (half * 16 + lane % 16 + lane / 16) * CELL;
+
+    auto begin_copies = [&](int unit, int copy) {
+        if (unit >= units) return;
         const int image = unit / STRIPS, strip = unit % STRIPS;
-        const uint2* frame = frames + image * FRAME_PIXELS + strip * STRIP * FRAME_ROW;
-        for (int i = threadIdx.x; i < STRIP_PIXELS; i += FRAME_WARPS * WARP) {
-            const uint2 pixel = __ldg(frame + i);
-            reinterpret_cast<uint2*>(pixels)[i] = pixel;
-            if (i > 0) reinterpret_cast<uint2*>(shifted)[i - 1] = pixel;
+        const int there = strip + 1 < STRIPS ? WINDOWS : WINDOWS - WIDTH;  // There is no row below the last.
+        const u32 to = at_copies + copy * COPY;
+        const uint4* frame = frames + image * FRAME_CELLS + strip * STRIP * (FRAME_ROW / 2);
+        for (int i = threadIdx.x; i < GRADIENTS / CELL; i += FRAME_WARPS * WARP) copy_cell(to + i * CELL, frame + i);
+#pragma unroll
+        for (int plane = 0; plane < 2; plane++) {
+            const int cell = ((image * 2 + plane) * WIDTH + strip * POOLED_ROWS) * WIDTH, i = threadIdx.x;
+            if (i < there) copy_cell(to + GRADIENTS + (plane * WINDOWS + i) * CELL, gradient + cell + i);
+            if (i < there / 2) copy_cell(to + WINNERS + (plane * WINDOWS / 2 + i) * CELL, winners + cell / 2 + i);
         }
-        for (int i = threadIdx.x; i < 2 * PLANE / 4; i += FRAME_WARPS * WARP) {
-            const int plane = i / (PLANE / 4), row = i / WIDTH % (STRIP / 2), column = i % WIDTH;
-            uint4* target = reinterpret_cast<uint4*>(memory) + plane * PLANE;
-            unpool<WIDTH>(
-                gradient, winners, image * 2 + plane, strip * (STRIP / 2) + row, column,
-                [&](int dy, int dx, const uint4& cell) { target[(2 * row + dy) * SIDE + 2 * column + dx] = cell; }
+    };
+
+    float sums[3][2][4] = {}, bias[4] = {};
+    int copy = 0;
+    begin_copies(blockIdx.x, copy);
+#pragma unroll 1
+    for (int unit = blockIdx.x; unit < units; unit += gridDim.x, copy ^= 1) {
+        finish_copies();
+        __syncthreads();  // Now all copies are there, and nobody needs the strip before.
+        begin_copies(unit + gridDim.x, copy ^ 1);
+        {
+            const int plane = threadIdx.x / (PLANE / 4), row = threadIdx.x / WIDTH % POOLED_ROWS,
+                      column = threadIdx.x % WIDTH;
+            const int cell = plane * WINDOWS + row * WIDTH + column;
+            const uint4* gradients = reinterpret_cast<const uint4*>(copies + copy * COPY + GRADIENTS) + cell;
+            const uint2* slots = reinterpret_cast<const uint2*>(copies + copy * COPY + WINNERS) + cell;
+            uint4* target = reinterpret_cast<uint4*>(memory) + plane * PLANE + 2 * row * SIDE + column;
+            unpool(
+                column + 1 < WIDTH, row + 1 < POOLED_ROWS || unit % STRIPS + 1 < STRIPS,
+                [&](int dy, int dx) {
+                    return Window{gradients[dy * WIDTH + dx], slots[dy * WIDTH + dx]};
+                },
+                [&](int dy, int dx, const uint4& pixel) { target[dy * SIDE + dx * WIDTH] = pixel; }
             );
         }
         __syncthreads();
+        const u32 pixels = at_pixels + copy * COPY;
         u32 seen[3][4];
-        load_transposed(seen[0], at_pixels);
-        load_transposed(seen[1], at_pixels + FRAME_ROW * FRAME_PIXEL);
+        load_transposed(seen[0], pixels);
+        load_transposed(seen[1], pixels + DOWN);
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
             u32 left[4];
             load_transposed(left, at_gradient + row * SIDE * CELL);
-            load_transposed(seen[(row + 2) % 3], at_pixels + (row + 2) * FRAME_ROW * FRAME_PIXEL);
+            load_transposed(seen[(row + 2) % 3], pixels + (row + 2) * DOWN);
 #pragma unroll
             for (int dy = 0; dy < 3; dy++)
 #pragma unroll
@@ -315,8 +340,8 @@ extern "C" __global__ void __launch_bounds__(FRAME_WARPS* WARP, 2) back_frames(
                     );
             multiply(bias, left, 0x3f803f80u, 0x3f803f80u);
         }
-        __syncthreads();
     }
+    __syncthreads();
     float* whole = reinterpret_cast<float*>(memory);
 #pragma unroll 1
     for (int warp = 0; warp < FRAME_WARPS; warp++) {
@@ -327,8 +352,10 @@ extern "C" __global__ void __launch_bounds__(FRAME_WARPS* WARP, 2) back_frames(
 #pragma unroll
                 for (int group = 0; group < 2; group++)
 #pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        put(whole + (dy * 16 + group * 8 + 2 * t + i % 2) * 16 + g + i / 2 * 8, sums[dy][group][i]);
+                    for (int i = 0; i < 4; i++) {
+                        const int column = group * 8 + 2 * t + i % 2 - 4 * odd;
+                        if (column >= 0) put(whole + (dy * 16 + column) * 16 + g + i / 2 * 8, sums[dy][group][i]);
+                    }
             if (t == 0) put(whole + 3 * 16 * 16 + g, bias[0]), put(whole + 3 * 16 * 16 + g + 8, bias[2]);
         }
         __syncthreads();
