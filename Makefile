@@ -108,8 +108,10 @@ $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 
 # What pip cannot install: Qt, with which EnvPool's Procgen draws (1.2.7 carries it along for Python 3.12 and later, the
 # pinned 1.2.5 does not), and the browser in which the report is tested.
+# Without a browser's windows, Chromium draws a page in two thirds of the time.
+BROWSERS := command -v chromium-headless-shell || command -v chromium || command -v google-chrome
 SYSTEM = $$(ldconfig -p | grep -q libQt5Gui.so.5 || echo libqt5gui5) \
-	$$(command -v chromium google-chrome > /dev/null || echo chromium fonts-dejavu-core)
+	$$({ $(BROWSERS); } > /dev/null || echo chromium-headless-shell fonts-dejavu-core)
 $(VENV)/.has-system: | $(BIN)/python
 	@missing="$(SYSTEM)"; missing=$$(echo $$missing); \
 	if [ -z "$$missing" ]; then :; \

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -138,7 +139,13 @@ def test_digests_of_an_earlier_version_are_compared_by_their_names(project: Proj
     assert project.resume(3)[1] == []
 
 
-def test_a_module_in_another_folder_has_no_digest(project: Project) -> None:
+def test_a_module_in_another_folder_has_no_digest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (project.run.parent / "below", project.run.parent / "another" / project.run.parent.name):
+        folder.mkdir(parents=True)
+        module = ModuleType(f"popbandits_edited_{folder.parent.name}")
+        module.__file__ = str(folder / f"{module.__name__}.py")
+        Path(module.__file__).touch()
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     project.start()
     with Store.open(project.run, readonly=True) as store:
         assert sorted(store.about["source"]) == ["popbandits_edited.py", "popbandits_edited_helper.py"]

@@ -29,10 +29,10 @@ def source_of(make_agent: Any) -> dict[str, str]:
         return {}
     root = own.parents[module.__name__.count(".") + hasattr(module, "__path__")]
     found = {}
-    for path in sorted({path for each in list(sys.modules.values()) if (path := _file(each)) is not None}):
-        if path.parent == own.parent:
-            with suppress(OSError):  # It is gone.
-                found[path.relative_to(root).as_posix()] = _digest(path.read_bytes())
+    beside = (_file(each, own.parent.name) for each in list(sys.modules.values()))
+    for path in sorted({path for path in beside if path is not None and path.parent == own.parent}):
+        with suppress(OSError):  # It is gone.
+            found[path.relative_to(root).as_posix()] = _digest(path.read_bytes())
     return found
 
 
@@ -49,9 +49,15 @@ def differences(about: Mapping[str, Any], make_agent: Any) -> list[str]:
     ]
 
 
-def _file(module: ModuleType) -> Path | None:
-    """Return the file of a module's code; None if it has none."""
-    path = Path(getattr(module, "__dict__", {}).get("__file__") or "")
+def _file(module: ModuleType, within: str = "") -> Path | None:
+    """Return the file of a module's code; None if it has none, or if it cannot be in a folder of the name `within`.
+
+    Thousands of modules are loaded, and a path of each would take longer than many a decision.
+    """
+    file = getattr(module, "__dict__", {}).get("__file__") or ""
+    if isinstance(file, str) and within not in file:
+        return None
+    path = Path(file)
     return path if path.suffix == ".py" else None
 
 

@@ -4,7 +4,7 @@ import copy
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -62,35 +62,42 @@ class RandomHistory:
 
     def build(self, seed: int = 0, mode: Mode = "max") -> History:
         """Draw the history; a mode of "min" negates the scores and changes nothing else."""
-        rng = np.random.default_rng(seed)
-        made = History(SPACE, mode=mode, size=self.size, rounds=100)
-        for round_ in range(self.rounds):
-            last = round_ == self.rounds - 1
-            best = None if made.best is None else made.best.key
-            for member in range(self.size):
-                if self.uneven and (member == self.size - 1 or (member % 2 and round_ > self.rounds // 2)):
-                    continue
-                own = made.last_completed(0 if rng.random() < 0.2 else member)
-                chance, noise = rng.random(), float(rng.normal())
-                is_lost = self.lost and last and member == 0 and best is not None
-                failed = is_lost or chance < self.fails or (self.collapse and last)
-                level = 0.0 if own is None else made.sign * own.score
-                metrics: dict[str, Any] = {"standard_error": 0.5} if self.errors else {}
-                if self.behaviours and not failed:
-                    metrics["behaviour"] = np.random.default_rng((seed, member // 2, round_)).uniform(-1, 1, 3).tolist()
-                made.append(
-                    Observation(
-                        member=member,
-                        round=round_,
-                        config={"x": float(rng.random())},
-                        parent=best if is_lost else None if own is None else own.key,
-                        score_before=np.nan if own is None or is_lost else own.score,
-                        score=np.nan if failed else made.sign * (1.0 if self.ties else level + noise),
-                        status="lost" if is_lost else "failed" if failed else "completed",
-                        metrics=metrics,
-                    )
-                )
+        made: History = pickle.loads(_drawn(self, seed, mode))
         return made
+
+
+@cache
+def _drawn(settings: RandomHistory, seed: int, mode: Mode) -> bytes:
+    """Draw a history once for all rules, which get copies: one of them may spoil its own."""
+    rng = np.random.default_rng(seed)
+    made = History(SPACE, mode=mode, size=settings.size, rounds=100)
+    for round_ in range(settings.rounds):
+        last = round_ == settings.rounds - 1
+        best = None if made.best is None else made.best.key
+        for member in range(settings.size):
+            if settings.uneven and (member == settings.size - 1 or (member % 2 and round_ > settings.rounds // 2)):
+                continue
+            own = made.last_completed(0 if rng.random() < 0.2 else member)
+            chance, noise = rng.random(), float(rng.normal())
+            is_lost = settings.lost and last and member == 0 and best is not None
+            failed = is_lost or chance < settings.fails or (settings.collapse and last)
+            level = 0.0 if own is None else made.sign * own.score
+            metrics: dict[str, Any] = {"standard_error": 0.5} if settings.errors else {}
+            if settings.behaviours and not failed:
+                metrics["behaviour"] = np.random.default_rng((seed, member // 2, round_)).uniform(-1, 1, 3).tolist()
+            made.append(
+                Observation(
+                    member=member,
+                    round=round_,
+                    config={"x": float(rng.random())},
+                    parent=best if is_lost else None if own is None else own.key,
+                    score_before=np.nan if own is None or is_lost else own.score,
+                    score=np.nan if failed else made.sign * (1.0 if settings.ties else level + noise),
+                    status="lost" if is_lost else "failed" if failed else "completed",
+                    metrics=metrics,
+                )
+            )
+    return pickle.dumps(made)
 
 
 RANDOM_HISTORIES: dict[str, RandomHistory] = {
