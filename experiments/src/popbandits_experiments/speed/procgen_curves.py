@@ -2,13 +2,14 @@
 
 First the runs of `results/procgen`, then those of `results/start_defaults`, whose first member began with the published
 settings: the mean raw return of the last 100 training episodes (for a population, its best member's), followed by the
-100 test episodes where there are some; the cost of intervals; and what low learning rates do. Last two comparisons:
+100 test episodes where there are some; the cost of intervals; and what low learning rates do. Last, comparisons:
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
 kernels in bfloat16 instead of the Triton kernels of before; and on BigFish, after 5M steps, DrAC alone with the
 published settings, the best of four of these agents by score, which costs as much as a population, populations that
-begin with these settings, and DrAC alone with level replay. p is of Welch's t-test. Means and standard deviations are
-over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these
-runs were made.
+begin with these settings, and DrAC alone with level replay; then the same with level replay everywhere, where agents
+alone are the members of these populations that keep the published settings to the end. p is of Welch's t-test. Means
+and standard deviations are over the seeds, up to the last round that all of them reached. Nothing is trained here;
+docs/procgen.md says how these runs were made.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from popbandits_experiments import RESULTS
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import short
 from popbandits_experiments.paper.procgen.tables import Trial, trials
-from popbandits_experiments.paper.score_tables import welch
+from popbandits_experiments.paper.score_tables import mean_interval, welch
 
 LOW = 2e-5
 """Learning rates up to this are within 1% of the lower end of the paper's range."""
@@ -159,19 +160,30 @@ def after(given: Sequence[Trial], steps: int) -> list[Observation]:
     return [o for o in found if o is not None and "test_return" in o.metrics]
 
 
-def controls(alone: Sequence[Observation], others: Mapping[str, Sequence[Observation]]) -> Table:
+def controls(name: str, alone: Sequence[Observation], others: Mapping[str, Sequence[Observation]]) -> Table:
     """Build a table of agents alone, of the best of each four of them, and of others; p compares with agents alone."""
     table = Table("bigfish", "runs", "test", "p", "training levels", box=box.MARKDOWN)
     choices = [max(four, key=lambda o: o.score) for four in combinations(alone, 4)]
     best = f"the best of four of them by score, all {len(choices)} choices"
-    for name, rows in {"DrAC alone": alone, best: choices, **others}.items():
+    for label, rows in {name: alone, best: choices, **others}.items():
         test, train = ([float(o.metrics[f"{levels}_return"]) for o in rows] for levels in ("test", "train"))
         if rows is choices:  # They share agents, so their spread says nothing.
-            table.add_row(name, "", f"{np.mean(test):.1f}", "", f"{np.mean(train):.1f}")
+            table.add_row(label, "", f"{np.mean(test):.1f}", "", f"{np.mean(train):.1f}")
         else:
             p = "" if rows is alone else f"{welch(test, [o.metrics['test_return'] for o in alone]):.2g}"
-            table.add_row(name, str(len(rows)), _spread(test), p, _spread(train))
+            table.add_row(label, str(len(rows)), _spread(test), p, _spread(train))
     return table
+
+
+def gain(winners: Sequence[Observation], controls: Sequence[Observation]) -> str:
+    """Say what the winners have over the controls of the same runs."""
+    said = []
+    for levels in ("test", "train"):
+        pairs = zip(winners, controls, strict=True)
+        apart = [one.metrics[f"{levels}_return"] - other.metrics[f"{levels}_return"] for one, other in pairs]
+        mean, low, high = mean_interval(apart)
+        said.append(f"{levels} {mean:+.1f} [{low:+.1f}, {high:+.1f}]: {', '.join(f'{each:+.1f}' for each in apart)}")
+    return f"Winner minus control of the same run, {counted(len(winners), 'run')}: " + "; ".join(said)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -189,14 +201,28 @@ def main(arguments: list[str] | None = None) -> None:
     console.print(compared("bfloat16", former, "float32", exact))
     console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))
 
-    def stored(*places: str) -> list[Observation]:
-        return after(trials([options.results / place for place in places]), 5_000_000)
+    def stored(*places: str, steps: int = 5_000_000) -> list[Observation]:
+        return after(trials([options.results / place for place in places]), steps)
 
+    longer = 10_000_000
     others = {
         "Near PBT, 4 members, from the published settings": stored("procgen_short_start/bigfish/near-pbt"),
         "DrAC alone with level replay": stored("levels_replay/bigfish/drac"),
+        "DrAC alone, 10M steps": stored("procgen/bigfish/drac", steps=longer),
     }
-    console.print(controls(stored("levels_uniform/bigfish/drac", "procgen/bigfish/drac"), others))
+    console.print(controls("DrAC alone", stored("levels_uniform/bigfish/drac", "procgen/bigfish/drac"), others))
+
+    tuned = trials([options.results / "levels_replay/bigfish/near-pbt"])
+    winners = after(tuned, 5_000_000)
+    kept = [o for one in tuned if (o := one.run.history.find((0, one.run.history[-1].round))) is not None]
+    others = {
+        "Near PBT, 4 members": winners,
+        "DrAC alone, the runs of before": stored("levels_replay/bigfish/drac"),
+        "DrAC alone, 10M steps": stored("levels_replay_10M/bigfish/drac", steps=longer),
+        "DrAC alone, shuffled scores": stored("levels_shuffled/bigfish/drac"),
+    }
+    console.print(controls("with level replay: the controls, DrAC alone", kept, others))
+    console.print(gain(winners, kept))
 
 
 if __name__ == "__main__":
