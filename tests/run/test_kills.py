@@ -1,5 +1,6 @@
 """Kills at random instants: whatever is killed when, the run ends with the history of one that was left in peace."""
 
+import multiprocessing
 import os
 import random
 import shutil
@@ -174,6 +175,16 @@ class Interrupting(View):
             signal.raise_signal(self.signal)
 
 
+class Terminating(Interrupting):
+    """Sends SIGTERM to workers, too, as managers of services and of jobs on a cluster do."""
+
+    def told(self, observation: Observation) -> None:
+        if self.after == 1:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+        super().told(observation)
+
+
 @pytest.mark.parametrize("engine", ["in-process", "threads"])
 def test_the_first_interrupt_lets_what_is_in_training_end(engine: Any, tmp_path: Path) -> None:
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
@@ -211,6 +222,15 @@ def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_p
     with pytest.raises(SystemExit, match="143"):
         tune(Walker, space(), directory=tmp_path / "x", **(SETTINGS | {"progress": Interrupting(4, signal.SIGTERM)}))
     assert 4 <= len(History.load(tmp_path / "x")) <= 6
+    assert resume(tmp_path / "x", progress=False).history == whole.history
+
+
+def test_workers_that_are_asked_to_terminate_with_the_run_end_what_they_train(tmp_path: Path) -> None:
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
+    view = {"progress": Terminating(4, signal.SIGTERM)}
+    with pytest.raises(SystemExit, match="143"):
+        tune(Walker, space(), directory=tmp_path / "x", engine="processes", workers=2, **(SETTINGS | view))
+    assert {each.status for each in History.load(tmp_path / "x")} == {"completed"}
     assert resume(tmp_path / "x", progress=False).history == whole.history
 
 

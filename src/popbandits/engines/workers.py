@@ -265,7 +265,11 @@ def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> Non
     if hasattr(os, "setsid"):
         os.setsid()
     end_with(line)
-    signal.signal(signal.SIGINT, lambda number, frame: None)  # Ctrl-C is for the driver; one raised here is an agent's.
+    # Ctrl-C is for the driver; one raised here is an agent's. So is SIGTERM, though managers of services and of jobs
+    # on a cluster send it to every process: the driver lets what is in training end. Processes that an agent starts
+    # do not inherit this.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: None)
     try:
         make_agent = pickle.loads(packed)
     except BaseException as error:

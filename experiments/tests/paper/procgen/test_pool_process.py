@@ -211,6 +211,13 @@ def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, mortal: 
         start(mortal, 1)
 
 
+def test_a_request_to_terminate_is_left_to_the_parent(mailbox: Mailbox, process: PoolProcess) -> None:
+    start(process, 1)
+    os.kill(process._process.pid, signal.SIGTERM)
+    step(process, mailbox)
+    assert process._process.poll() is None
+
+
 def test_an_error_during_a_rollout_is_reported_and_nobody_waits_for_frames(
     mailbox: Mailbox, mortal: PoolProcess
 ) -> None:

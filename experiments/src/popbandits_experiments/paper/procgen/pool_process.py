@@ -12,6 +12,7 @@ is the other process. It ends when its socket is closed, and so also when the pr
 
 import json
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -192,6 +193,8 @@ def _make(
 
 def main() -> None:
     """Serve until the connection ends; answer with the error if something fails."""
+    # For the process that this one works for, though a cluster sends it to both.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     memory, connection, environments, steps = map(int, sys.argv[1:])
     mailbox = Mailbox(environments, steps, memory)
     with socket.socket(fileno=connection) as opened:
