@@ -2,14 +2,15 @@
 
 First the runs of `results/procgen`, then those of `results/start_defaults`, whose first member began with the published
 settings: the mean raw return of the last 100 training episodes (for a population, its best member's), followed by the
-100 test episodes where there are some; the cost of intervals; and what low learning rates do. Last, comparisons:
+100 test episodes where there are some; the cost of intervals; and what low learning rates do. Then comparisons:
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
 kernels in bfloat16 instead of the Triton kernels of before; and on BigFish, after 5M steps, DrAC alone with the
 published settings, the best of four of these agents by score, which costs as much as a population, populations that
 begin with these settings, and DrAC alone with level replay; then the same with level replay everywhere, where agents
-alone are the members of these populations that keep the published settings to the end. p is of Welch's t-test. Means
-and standard deviations are over the seeds, up to the last round that all of them reached. Nothing is trained here;
-docs/procgen.md says how these runs were made.
+alone are the members of these populations that keep the published settings to the end. Last, agents that trained in two
+runs with the same seed and values, and whether they did the same. p is of Welch's t-test. Means and standard deviations
+are over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how
+these runs were made.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from popbandits.reports.stats import deviation
 from popbandits_experiments import RESULTS
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import short
+from popbandits_experiments.paper.procgen.repeats import repeats_table
 from popbandits_experiments.paper.procgen.tables import Trial, trials
 from popbandits_experiments.paper.score_tables import mean_interval, welch
 
@@ -223,6 +225,8 @@ def main(arguments: list[str] | None = None) -> None:
     }
     console.print(controls("with level replay: the controls, DrAC alone", kept, others))
     console.print(gain(winners, kept))
+    every = ("procgen", "procgen_short", "procgen_short_start", "start_defaults", "levels_*")
+    console.print(repeats_table(trials([path for name in every for path in options.results.glob(name)]), least=10))
 
 
 if __name__ == "__main__":

@@ -318,7 +318,9 @@ def test_the_stored_trials_are_read_and_stand_beside_the_published_figure(capsys
 
 def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     procgen_curves.main([])
-    printed = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    out = capsys.readouterr().out
+    assert "135 pairs of agents that share an interval or more: equal in all of them 93, in none 42, in some 0" in out
+    printed = [line.split("|") for line in out.splitlines()]
     rows: defaultdict[str, list[list[str]]] = defaultdict(list)
     for cells in printed:
         if len(cells) > 2:
@@ -336,6 +338,8 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     assert rows["DrAC alone"] == [["8", "3.4 ± 1.2", "", "5.7 ± 2.0"]]
     assert rows["the best of four of them by score, all 70 choices"] == [["", "3.9", "", "7.4"]]
     assert rows["DrAC alone with level replay"] == [["5", "6.6 ± 1.1", "0.00091", "7.4 ± 1.6"]]
+    assert rows["with level replay: the controls, DrAC alone"] == [["5", "7.8 ± 2.4", "", "10.3 ± 2.5"]]
+    assert rows["Near PBT, 4 members"] == [["5", "9.4 ± 1.9", "0.28", "11.4 ± 2.0"]]
     assert rows["500k"] == [
         ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"],
         ["4.37 ± 0.51, 3 seeds", "4.94 ± 0.63, 3 seeds", "0.30"],
