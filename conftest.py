@@ -11,6 +11,7 @@ from popbandits.reports import libraries
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # As in jobs of a shell's background; children would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # Ray Tune leaves its handler behind, for the tests after it.
 
 
 @pytest.hookimpl(wrapper=True)
