@@ -1,15 +1,15 @@
 """The queue of wanted runs: what is missing, what is run next, and what is refused."""
 
-import argparse
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from experiments.tests.ground.climbers import Track, ground
 from experiments.tests.ground.test_ground import Here
+from experiments.tests.paper.procgen.narrow import narrow
+from popbandits import Experiment
 from popbandits.run.result import Result
 from popbandits_experiments import queue
 from popbandits_experiments.ground import deciding, headroom
@@ -17,6 +17,7 @@ from popbandits_experiments.ground.grounds import GROUNDS
 from popbandits_experiments.ground.records import read
 from popbandits_experiments.paper import grid
 from popbandits_experiments.paper.commands import procgen as commands
+from popbandits_experiments.paper.procgen.task import Task
 
 WANTED = """
 [[wanted]]
@@ -91,45 +92,61 @@ def test_larger_populations_and_longer_runs_are_expected_to_cost_more(
     assert study.missing() == (10, (4 + 4 + 4) * 2.0)
 
 
-def test_trials_of_procgen_are_resumed_by_their_own_command_within_the_time(
+def test_trials_of_several_entries_train_together_within_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (entry,) = queue.read(Path(write(tmp_path, PROCGEN)[1]))
-    assert entry.missing() == (1, pytest.approx(entry.missing()[1]))  # Seed 0 is among the stored results.
-    assert 60 < entry.missing()[1] < 1e6
-    started: list[argparse.Namespace] = []
-
-    def command(parser: argparse.ArgumentParser) -> Any:
-        original(parser)
-        return started.append
-
-    original = queue.procgen
-    monkeypatch.setattr(queue, "procgen", command)
-    queue.work([entry], 30)  # Too short for a round.
-    assert started == []
-    queue.work([entry], 500)
-    (options,) = started
-    assert (options.game, options.method, options.seed) == (["bigfish"], ["pbt"], [0, 99])
-    assert 400 < options.time_limit <= 500
-    # So that the command finds it finished.
-    assert Result(tmp_path / "procgen/bigfish/pbt/0").done
-    assert not (tmp_path / "procgen/bigfish/pbt/99").exists()
+    entries = queue.read(Path(write(tmp_path, PROCGEN)[1]))
+    assert [entry.missing()[0] for entry in entries] == [1, 2]  # PBT's seed 0 is among the stored results.
+    assert 60 < entries[0].missing()[1] < 1e6
+    calls: list[tuple[list[Experiment], int, float]] = []
+    monkeypatch.setattr(queue, "train", lambda *given: calls.append(given))
+    queue.work(entries, 30, at_a_time=12)  # Too short for a round.
+    assert calls == []
+    queue.work(entries, 500, at_a_time=12)
+    ((experiments, at_a_time, seconds),) = calls
+    folders = [Path(str(one.directory)).relative_to(tmp_path) for one in experiments]
+    assert [str(folder) for folder in folders] == [
+        "procgen/bigfish/pbt/99",
+        "levels_replay/bossfight/drac/0",
+        "levels_replay/bossfight/drac/1",
+    ]
+    assert all(isinstance(one.agent, Task) and one.agent.at_a_time == at_a_time == 12 for one in experiments)
+    assert 400 < seconds <= 500
 
 
-def test_stored_trials_are_those_that_the_commands_of_the_queue_would_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_trials_are_trained_and_stored_and_then_nothing_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    narrow(monkeypatch.setattr)
+    small = {"environments": 4, "steps": 16, "epochs": 1, "minibatches": 2, "episodes": 1, "test_every": 10}
+    monkeypatch.setattr(commands, "QUICK", commands.Preset(2, 128, 128, small))
+    monkeypatch.setattr(queue, "RESULTS", tmp_path / "results")
+    given = write(tmp_path, TINY)
+    assert queue.main(["next", *given, "--at-a-time", "3"]) == 0
+    assert capsys.readouterr().err.count(" steps/s in all") == 3
+    assert queue.main(["store", *given]) == 0
+    kept = [
+        tmp_path / "results" / place
+        for place in ("runs/bossfight/ppo/0", "runs/bossfight/ppo/1", "tuned/bossfight/pbt/0")
+    ]
+    assert capsys.readouterr().out.splitlines() == [*map(str, kept), "3 trials stored"]
+    assert len(Result(kept[-1]).history) == 2
+    shutil.rmtree(tmp_path / "runs")
+    assert queue.main(["missing", *given]) == 0
+    assert "0 of 2 entries are not complete" in capsys.readouterr().out
+    assert queue.main(["store", *given]) == 0
+    assert capsys.readouterr().out == "0 trials stored\n"
+
+
+def test_stored_trials_are_those_that_the_commands_of_the_queue_would_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command refuses a folder that holds a run of other settings."""
     monkeypatch.setattr(commands, "_device", lambda name: ("cuda", True))
     found = 0
     for entry in queue.read():
-        if isinstance(entry, queue.Trials):
-            options, _ = entry._parse()
-            for experiment in commands._experiments(options):
-                stored = queue.RESULTS / Path(str(experiment.directory)).relative_to("runs")
-                if stored.exists():
-                    grid._check(experiment.changed(directory=stored))
-                    found += 1
+        for trial in entry.trials() if isinstance(entry, queue.Trials) else ():
+            if trial.stored.exists():
+                grid._check(trial.experiment.changed(directory=trial.stored))
+                found += 1
     assert found > 30
 
 
@@ -152,6 +169,30 @@ game = ["bigfish"]
 method = ["pbt"]
 seed = [0, 99]
 output = "{folder}/procgen"
+
+[[wanted]]
+command = "procgen"
+game = ["bossfight"]
+method = ["drac"]
+seed = [0, 1]
+levels = "replay"
+output = "{folder}/levels_replay"
+"""
+TINY = """
+[[wanted]]
+command = "procgen"
+quick = true
+game = ["bossfight"]
+method = ["ppo"]
+seed = [0, 1]
+output = "{folder}/runs"
+
+[[wanted]]
+command = "procgen"
+quick = true
+game = ["bossfight"]
+method = ["pbt"]
+output = "{folder}/tuned"
 """
 
 
@@ -165,6 +206,7 @@ output = "{folder}/procgen"
             '[[wanted]]\ncommand = "run"\ntasks = ["Chess"]',
             "an entry of the queue must suit its command, got tasks Chess",
         ),
+        ('[[wanted]]\ncommand = "procgen"\ngame = "chess"', "got game chess: game: unknown name 'chess'"),
         ('[[wanted]]\ncommand = "run"\nspeed = 3', "got speed 3: unrecognized arguments: --speed 3"),
     ],
 )

@@ -1,14 +1,15 @@
-"""Wanted runs in order of worth: `python -m popbandits_experiments.queue next|missing`.
+"""Wanted runs in order of worth: `python -m popbandits_experiments.queue next|missing|store`.
 
 `experiments/queue.toml` lists them, the most wanted first. An entry names a command; the rest of it are options of that
 command: `run` and `headroom` of `popbandits_experiments.ground`, or `procgen` of `popbandits`. `next` calls the
-commands, which skip what is stored and resume what was begun, until the seconds given are over. `missing` prints what
-is not stored, with an estimate of its cost from runs that are.
+commands, which skip what is stored and resume what was begun, until the seconds given are over; trials of Procgen of
+several entries train at the same time, as many as `--at-a-time` members make. `missing` prints what is not stored, with
+an estimate of its cost from runs that are. `store` copies finished trials to `experiments/results`; the other commands
+write there themselves.
 """
 
 import argparse
 import math
-import shutil
 import sys
 import time
 import tomllib
@@ -16,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ import torch
 
 from popbandits.basics.wording import counted, duration
 from popbandits.errors import ArgumentError, PopbanditsError
+from popbandits.run import Experiment
 from popbandits.run.result import Result
 from popbandits.storage.schema import RUN_FILE
 from popbandits.storage.store import reading
 from popbandits_experiments import RESULTS
 from popbandits_experiments.ground import headroom, records, run, study
 from popbandits_experiments.ground.grounds import GROUNDS
-from popbandits_experiments.paper.commands.procgen import FULL, procgen
+from popbandits_experiments.paper.commands.procgen import planned, procgen, train
 from popbandits_experiments.paper.procgen.methods import ALONE
+from popbandits_experiments.storing import keep
 
 QUEUE = RESULTS.parent / "queue.toml"
 SHORTEST = 60.0
@@ -71,6 +74,10 @@ class Entry(ABC):
     def missing(self) -> tuple[int, float]:
         """Count the runs that are not stored, and estimate their seconds: NaN if nothing like them is stored."""
 
+
+class Batches(Entry):
+    """An entry whose command runs batches and writes to the stored results."""
+
     @abstractmethod
     def work(self, seconds: float, extra: Sequence[str]) -> None:
         """Run what is missing, and start nothing after `seconds`."""
@@ -83,7 +90,7 @@ def _texts(value: Any) -> list[str]:
     return [str(one) for one in (value if isinstance(value, list) else [value])]
 
 
-class Populations(Entry):
+class Populations(Batches):
     """Populations of `ground run`."""
 
     def _parse(self, extra: Sequence[str] = ()) -> argparse.Namespace:
@@ -102,7 +109,7 @@ class Populations(Entry):
         run.main(self._parse([*extra, "--seconds", str(seconds)]))
 
 
-class Studies(Entry):
+class Studies(Batches):
     """Studies of `ground headroom run`."""
 
     def _parse(self, extra: Sequence[str] = ()) -> argparse.Namespace:
@@ -124,36 +131,70 @@ class Studies(Entry):
 class Trials(Entry):
     """Trials of `popbandits procgen`."""
 
-    def _parse(self, extra: Sequence[str] = ()) -> tuple[argparse.Namespace, Any]:
+    def trials(self, at_a_time: int = 1) -> list["Trial"]:
+        """Return the trials, of which this many members share a machine."""
         parser = Parser(prog="procgen")
-        start = procgen(parser)
-        return self.parse(parser, extra), start
+        procgen(parser)
+        options = self.parse(parser)
+        options.at_a_time = at_a_time
+        try:
+            experiments = list(planned(options))
+        except ArgumentError as error:
+            raise ArgumentError(f"an entry of the queue must suit its command, got {self.words}: {error}") from error
+        return [Trial(experiment, RESULTS / options.output.name) for experiment in experiments]
 
     def missing(self) -> tuple[int, float]:
         """Count the trials that are finished neither where they run nor in the stored results."""
-        options, _ = self._parse()
-        found, seconds = 0, 0.0
-        for method, folder, stored in _places(options):
-            if not _finished(folder) and not _finished(stored):
-                found += 1
-                seconds += (options.steps or FULL.steps) * _seconds_of_step(method in ALONE)
-        return found, seconds
-
-    def work(self, seconds: float, extra: Sequence[str]) -> None:
-        """Resume the trials, or begin them; those that are stored are copied to where the command skips them."""
-        if seconds >= SHORTEST:
-            options, start = self._parse(["--time-limit", str(seconds)])
-            for _, folder, stored in _places(options):
-                if not folder.exists() and _finished(stored):
-                    shutil.copytree(stored, folder)
-            start(options)
+        found = [trial for trial in self.trials() if not trial.finished]
+        return len(found), sum(trial.cost for trial in found)
 
 
-def _places(options: argparse.Namespace) -> Iterator[tuple[str, Path, Path]]:
-    """Yield the method of each trial, its folder, and where it is stored when it is finished."""
-    for game, method, seed in product(options.game, options.method, options.seed):
-        place = Path(game) / method / str(seed)
-        yield method, options.output / place, RESULTS / options.output.name / place
+@dataclass(frozen=True)
+class Trial:
+    """A run of Procgen, where it trains and where it is stored."""
+
+    experiment: Experiment
+    results: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where it trains."""
+        return Path(str(self.experiment.directory))
+
+    @property
+    def stored(self) -> Path:
+        """Where it is stored when it is finished."""
+        return self.results.joinpath(*self.folder.parts[-3:])
+
+    @property
+    def finished(self) -> bool:
+        """True if it is finished in one of the two places."""
+        return _finished(self.folder) or _finished(self.stored)
+
+    @property
+    def cost(self) -> float:
+        """Seconds by those that are stored; NaN if nothing like it is."""
+        alone = self.folder.parent.name in ALONE
+        task: Any = self.experiment.agent
+        return float(task.rounds * task.interval) * _seconds_of_step(alone)
+
+
+def train_trials(entries: Sequence[Trials], seconds: float, at_a_time: int) -> None:
+    """Resume or begin the trials that are not finished."""
+    if seconds >= SHORTEST:
+        trials = [trial for entry in entries for trial in entry.trials(at_a_time) if not trial.finished]
+        train([trial.experiment for trial in trials], at_a_time, seconds)
+
+
+def store(entries: Sequence[Entry]) -> list[Path]:
+    """Copy trials that are finished, and not stored yet, to the results; return where they are now."""
+    kept = []
+    for entry in entries:
+        for trial in entry.trials() if isinstance(entry, Trials) else ():
+            if _finished(trial.folder) and not trial.stored.exists():
+                keep(trial.folder, trial.stored)
+                kept.append(trial.stored)
+    return kept
 
 
 KINDS: dict[str, type[Entry]] = {"run": Populations, "headroom": Studies, "procgen": Trials}
@@ -214,15 +255,29 @@ def read(path: Path = QUEUE) -> list[Entry]:
     return entries
 
 
-def work(entries: Sequence[Entry], seconds: float, extra: Sequence[str] = ()) -> None:
-    """Run what is missing, entry by entry, until the seconds are over."""
+def _groups(entries: Sequence[Entry]) -> Iterator[Batches | list[Trials]]:
+    """Yield the entries that are not complete, one by one, but neighbouring trials together."""
+    incomplete = (entry for entry in entries if entry.missing()[0])
+    for kind, same in groupby(incomplete, type):
+        if kind is Trials:
+            yield [entry for entry in same if isinstance(entry, Trials)]
+        else:
+            yield from (entry for entry in same if isinstance(entry, Batches))
+
+
+def work(entries: Sequence[Entry], seconds: float, extra: Sequence[str] = (), at_a_time: int = 1) -> None:
+    """Run what is missing, in order, until the seconds are over."""
     end = time.monotonic() + seconds
-    for entry in entries:
-        if time.monotonic() >= end:
+    for group in _groups(entries):
+        left = end - time.monotonic()
+        if left <= 0:
             return
-        if entry.missing()[0]:
-            print(f"{entry.words}:", flush=True)
-            entry.work(max(0.0, end - time.monotonic()), extra if not isinstance(entry, Trials) else ())
+        if isinstance(group, Batches):
+            print(f"{group.words}:", flush=True)
+            group.work(left, extra)
+        else:
+            print(*(f"{entry.words}:" for entry in group), sep="\n", flush=True)
+            train_trials(group, left, at_a_time)
 
 
 def missing(entries: Sequence[Entry]) -> str:
@@ -242,9 +297,10 @@ def missing(entries: Sequence[Entry]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m popbandits_experiments.queue", description=__doc__)
-    parser.add_argument("command", choices=("next", "missing"))
+    parser.add_argument("command", choices=("next", "missing", "store"))
     parser.add_argument("--queue", type=Path, default=QUEUE, help="file of the queue (%(default)s)")
     parser.add_argument("--seconds", type=float, default=600, help="start nothing after this time (%(default)s)")
+    parser.add_argument("--at-a-time", type=int, default=1, help="members of Procgen's trials at a time (one trial's)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="device of `ground`")
     parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     options = parser.parse_args(arguments)
@@ -252,9 +308,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         entries = read(options.queue)
         if options.command == "missing":
             print(missing(entries))
+        elif options.command == "store":
+            kept = store(entries)
+            print(*kept, f"{counted(len(kept), 'trial')} stored", sep="\n")
         else:
             digits = ["--digits", str(options.digits)] if options.digits else []
-            work(entries, options.seconds, ["--device", options.device, *digits])
+            work(entries, options.seconds, ["--device", options.device, *digits], options.at_a_time)
     except PopbanditsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

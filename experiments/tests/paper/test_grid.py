@@ -4,6 +4,7 @@ import json
 import math
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from popbandits.run.signing import Signer
 from popbandits.storage import Store
 from popbandits.views.view import View
 from popbandits_experiments.paper import grid
-from popbandits_experiments.paper.grid import run_grid
+from popbandits_experiments.paper.grid import Limit, run_grid
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,35 @@ def test_runs_that_train_at_the_same_time_come_to_the_histories_of_one_at_a_time
     assert run_grid(experiments(tmp_path, agent=Together(), workers=1), no_view, at_a_time=2)
     for seed in "01":
         assert observed(tmp_path / seed) == observed(tmp_path / "alone" / seed)
+
+
+def test_as_many_runs_train_as_their_members_fit_in_the_order_given() -> None:
+    lock, meeting = threading.Lock(), threading.Barrier(2, timeout=60)
+    begun: list[str] = []
+    loads: dict[str, int] = {}
+    load = 0
+
+    def training(name: str, members: int) -> Callable[[], bool]:
+        def train() -> bool:
+            nonlocal load
+            with lock:
+                load += members
+                begun.append(name)
+                loads[name] = load
+            if name in "bc":
+                meeting.wait()  # Both train at the same time, or this fails.
+            with lock:
+                load -= members
+            return name != "d"
+
+        return train
+
+    runs = [(training(name, members), members) for name, members in (("a", 3), ("b", 2), ("c", 1), ("d", 9), ("e", 1))]
+    assert not grid._side_by_side(runs, 3, Limit())
+    assert loads | {"b": 0, "c": 0} == {"a": 3, "b": 0, "c": 0, "d": 9, "e": 1}
+    assert max(loads["b"], loads["c"]) == 3
+    assert ["a", *sorted(begun[1:3]), "d", "e"] == [begun[0], "b", "c", *begun[3:]]
+    assert grid._side_by_side(runs[:1], 3, Limit())
 
 
 def test_runs_at_the_same_time_keep_the_time_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

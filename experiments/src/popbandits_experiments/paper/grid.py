@@ -4,8 +4,9 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,8 +43,9 @@ def run_grid(
     `time_limit` in seconds, no round starts that might not end in time, except the first one. Of the agent's settings,
     those of where it trains may differ from those that a run was started with.
 
-    Runs that train at the same time are threads of this process, so that they can share a GPU. Ctrl-C then stops all of
-    them, after the intervals in training.
+    `at_a_time` counts members: runs start in the order given, as many as fit; one with more members trains alone.
+    Runs that train at the same time are threads of this process, so that they can share a GPU. Ctrl-C then stops all
+    of them, after the intervals in training.
     """
     for experiment in experiments:
         _check(experiment)
@@ -74,7 +76,8 @@ def run_grid(
     if at_a_time == 1:
         finished = all(train(*each) for each in numbered)
     else:
-        finished = _side_by_side([partial(train, *each) for each in numbered], at_a_time, limit)
+        calls = [(partial(train, *each), each[1].at_a_time) for each in numbered]
+        finished = _side_by_side(calls, at_a_time, limit)
     if finished and failed:
         first, why = next(iter(failed.items()))
         raise RunError(
@@ -83,20 +86,29 @@ def run_grid(
     return finished
 
 
-def _side_by_side(runs: Sequence[Callable[[], bool]], at_a_time: int, limit: "Limit") -> bool:
-    """Call the runs in threads, as many at a time; return whether all are finished."""
+def _side_by_side(runs: Sequence[tuple[Callable[[], bool], int]], at_a_time: int, limit: "Limit") -> bool:
+    """Call the runs in threads, each as soon as its members fit; return whether all are finished."""
+    finished: list[bool] = []
+    waiting, training = deque(runs), dict[Future[None], int]()
+
+    def note(call: Callable[[], bool]) -> None:
+        finished.append(call())
+
     with ThreadPoolExecutor(at_a_time) as threads:
-        results = [threads.submit(each) for each in runs]
-        while True:
+        while waiting or training:
             try:
-                wait(results)
-                finished = [each.result() for each in results]
-                return all(finished)
+                while waiting and (not training or sum(training.values()) + waiting[0][1] <= at_a_time):
+                    call, members = waiting.popleft()
+                    training[threads.submit(note, call)] = members
+                for ended in wait(training, return_when=FIRST_COMPLETED).done:
+                    del training[ended]
+                    ended.result()
             except KeyboardInterrupt:  # It only reaches the main thread.
                 if limit.stopped:
                     os._exit(STOPPED)  # Nothing can interrupt a thread, and a run survives a kill.
                 limit.stopped = True
                 print("Intervals in training end first; again to stop at once", file=sys.stderr, flush=True)
+    return len(finished) == len(runs) and all(finished)
 
 
 def _folder(experiment: Experiment) -> Path:

@@ -1,7 +1,7 @@
 """`popbandits procgen`."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -102,7 +102,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         type=int,
         default=1,
         metavar="N",
-        help="runs that train at the same time; on a GPU twelve of one agent each are twice as fast as one (1)",
+        help="members that train at the same time, of as many runs as fit; a GPU has room for twelve (one run's)",
     )
     add("--time-limit", type=_seconds, metavar="SECONDS", help="stop between two rounds before this time is over")
     add(
@@ -119,28 +119,31 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             _print_tables(arguments.table or [arguments.output])
             return None
 
-        from popbandits.views.terminal import terminal_view
-        from popbandits.views.view import View
-        from popbandits_experiments.paper.grid import run_grid
-
         try:
-            experiments = list(_experiments(arguments))
+            experiments = list(planned(arguments))
         except ArgumentError as error:
             parser.error(str(error))
         make_folder(arguments.output)
-        together, limit = arguments.at_a_time, arguments.time_limit
-
-        def view(experiment: "Experiment") -> View:
-            """Return a view that fills the terminal, or, where several runs would, none."""
-            return terminal_view(experiment.at_a_time) if together == 1 else View()
-
-        if not run_grid(experiments, view, time_limit=limit, at_a_time=together):
+        if not train(experiments, arguments.at_a_time, arguments.time_limit):
             print("Not all runs are finished; run the same command to resume.")
             return STOPPED
         _print_tables([Path(str(experiment.directory)) for experiment in experiments])
         return None
 
     return start
+
+
+def train(experiments: Sequence["Experiment"], at_a_time: int, time_limit: float | None) -> bool:
+    """Run or resume the experiments that are not finished; return whether all are finished now."""
+    from popbandits.views.terminal import terminal_view
+    from popbandits.views.view import View
+    from popbandits_experiments.paper.grid import run_grid
+
+    def view(experiment: "Experiment") -> View:
+        """Return a view that fills the terminal, or, where several runs would, none."""
+        return terminal_view(experiment.at_a_time) if at_a_time == 1 else View()
+
+    return run_grid(experiments, view, time_limit=time_limit, at_a_time=at_a_time)
 
 
 def _print_tables(directories: list[Path]) -> None:
@@ -201,7 +204,7 @@ def _explorer(method: str, arguments: argparse.Namespace) -> "Explorer":
     return replace(explorer, continued_only=arguments.continued_only, score_before=arguments.score_before)
 
 
-def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
+def planned(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     """Yield the requested runs, seed by seed; raise ArgumentError if one of them is wrong."""
     import popbandits.rl  # noqa: F401 - first, since it names a missing extra
     from popbandits.explorers import RandomSearch
@@ -240,7 +243,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             score_on=arguments.select_on,
             precision=arguments.precision or ("bfloat16" if on_gpu else "float32"),
             device=device,
-            at_a_time=members * arguments.at_a_time,
+            at_a_time=max(members, arguments.at_a_time),
             levels=levels,
             **size.agents,
         )
