@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing import Pipe, get_context
+from multiprocessing import Pipe, active_children, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from popbandits import tune
 from popbandits.agent import Outcome
 from popbandits.engines import spawning, workers
 from popbandits.engines.batched import BatchedEngine
@@ -265,6 +266,42 @@ def test_the_death_of_a_process_is_told_in_words(code: int, said: str) -> None:
     worker.end()
     assert connection.closed
     assert line.closed
+
+
+class Fatal:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (3,)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_that_end_before_their_first_job_end_the_run_with_the_likely_cause(workers: int) -> None:
+    engine: Processes = Processes(Fatal(), workers)  # type: ignore[arg-type]
+    for member in range(workers):
+        engine.submit(job(member))
+    with pytest.raises(RunError, match="its process ended with status 3 before their first job; in a script, call"):
+        engine.wait()
+    engine.close()  # One of them is closed already.
+    until(lambda: not active_children())
+
+
+class Terminating(Walker):
+    """Terminates a process that it has forked, as libraries do when they are closed."""
+
+    def train(self, config: dict[str, Any]) -> Any:
+        forked = get_context("fork").Process(target=time.sleep, args=(600,))
+        forked.start()
+        forked.terminate()
+        forked.join()
+        return Outcome(float(forked.exitcode or 0))
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_agents_can_terminate_what_they_fork(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"population": 1, "rounds": 1, "engine": "processes", "round_timeout": 60}
+    result = tune(Terminating, space(), directory=tmp_path / "run", progress=False, **settings)
+    assert result.history[0].score == -signal.SIGTERM
 
 
 class Sighted(Walker):

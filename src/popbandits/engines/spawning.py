@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -46,15 +46,17 @@ def _kill_on_close(handle: int, victim: int) -> None:
 
 
 @contextmanager
-def spawning(environment: Mapping[str, str | None]) -> Iterator[None]:
-    """Set what processes started in the block inherit: environment variables (None removes one), a blocked Ctrl-C."""
+def spawning(
+    environment: Mapping[str, str | None], blocked: Collection[signal.Signals] = (signal.SIGINT,)
+) -> Iterator[None]:
+    """Set what processes started in the block inherit: environment variables (None removes one), blocked signals."""
     masks = hasattr(signal, "pthread_sigmask")  # Windows has none, nor the tracker below.
     if masks:  # The first spawned process would start the tracker too, which unblocks Ctrl-C for itself and for us.
         resource_tracker.ensure_running()
     before = {name: os.environ.get(name) for name in environment}
     _set_variables(environment)
     # Blocked, not ignored: a Ctrl-C during the block is delivered afterwards.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked) if masks else None
     try:
         yield
     finally:

@@ -222,6 +222,8 @@ class ProcessWorker(Worker):
 
     def end(self) -> None:
         """Kill it and the processes that it started."""
+        if self.connection.closed:
+            return
         super().end()
         if hasattr(os, "killpg"):  # Even if it died: processes that it started may still be in its group.
             with suppress(ProcessLookupError, PermissionError):  # The group is empty, or does not exist yet.
@@ -266,16 +268,34 @@ def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> Non
         os.setsid()
     end_with(line)
     # Ctrl-C is for the driver; one raised here is an agent's. So is SIGTERM, though managers of services and of jobs
-    # on a cluster send it to every process: the driver lets what is in training end. Processes that an agent starts
-    # do not inherit this.
+    # on a cluster send it to every process: the driver lets what is in training end.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: None)
+    if hasattr(os, "register_at_fork"):  # Windows has none.
+        _let_sigterm_end_forks()
     try:
         make_agent = pickle.loads(packed)
     except BaseException as error:
         connection.send(Failure("raised", describe_error(error)))
         return
     serve(connection, make_agent)
+
+
+def _let_sigterm_end_forks() -> None:
+    """Let SIGTERM end what agents fork from now on, however early it comes; new programs inherit no handler anyway."""
+    masks = threading.local()
+
+    def before() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def in_parent() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def in_child() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        in_parent()
+
+    os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
 
 
 def visible_gpus(environment: Mapping[str, str], known: Path = Path("/proc/driver/nvidia/gpus")) -> Sequence[str]:

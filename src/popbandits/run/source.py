@@ -55,7 +55,7 @@ def _file(module: ModuleType, within: str = "") -> Path | None:
     Thousands of modules are loaded, and a path of each would take longer than many a decision.
     """
     file = getattr(module, "__dict__", {}).get("__file__") or ""
-    if isinstance(file, str) and within not in file:
+    if isinstance(file, str) and within.lower() not in file.lower():  # Windows has one file for both.
         return None
     path = Path(file)
     return path if path.suffix == ".py" else None
