@@ -2,7 +2,7 @@
 
 And docs/procgen.png, the learning curves of the stored runs on Procgen.
 
-    python docs/make_screenshots.py [--demo runs/demo] [--browser /usr/bin/chromium]
+    python docs/make_screenshots.py [--demo runs/demo] [--browser PATH]
 
 The demo is run first where it was not (two minutes and a half).
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE.parent / "experiments/results/procgen"
+BROWSERS = "chromium-headless-shell", "chromium", "google-chrome"
 SIZES = {"report.png": (1040, 1700), "watch.png": (1040, 1560)}
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     """Make the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--demo", type=Path, default=Path("runs/demo"), metavar="DIR")
-    parser.add_argument("--browser", default="/usr/bin/chromium", metavar="PATH")
+    parser.add_argument("--browser", default=next(filter(None, map(shutil.which, BROWSERS)), None), metavar="PATH")
     arguments = parser.parse_args()
     with TemporaryDirectory() as temporary:
         write_report([STORED], Path(temporary) / "report.html", temporary)

@@ -214,9 +214,9 @@ def main(arguments: list[str] | None = None) -> None:
     }
     console.print(controls("DrAC alone", stored("levels_uniform/bigfish/drac", "procgen/bigfish/drac"), others))
 
-    tuned = trials([options.results / "levels_replay/bigfish/near-pbt"])
-    winners = after(tuned, 5_000_000)
-    kept = [o for one in tuned if (o := one.run.history.find((0, one.run.history[-1].round))) is not None]
+    tuned = [one for one in trials([options.results / "levels_replay/bigfish/near-pbt"]) if one.done]
+    winners = [o for one in tuned if (o := one.final) is not None]
+    kept = [o for one in tuned if (o := one.run.history.find((0, one.run.about["rounds"] - 1))) is not None]
     others = {
         "Near PBT, 4 members": winners,
         "DrAC alone, the runs of before": stored("levels_replay/bigfish/drac"),

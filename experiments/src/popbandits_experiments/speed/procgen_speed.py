@@ -12,8 +12,8 @@ The parts alone, each with its floor, a lower bound of its time:
 
 Populations of DrAC members, each member in a thread of Python and with several threads for its environments: the
 environment steps per second of all members in a round of a few rollouts, median of some rounds after one in which
-everything is compiled, and how the members spend their time in that round. Rounds have no tests. Members update one
-after another, so the device is idle, except for acting, while no member updates.
+everything is compiled, and how the members spend their time in that round. Rounds have no tests. Where members update
+one after another, the device is idle, except for acting, while no member updates.
 
 The processor's limit: pools in processes of their own, stepped by bare loops at the same time, with nothing else to do.
 """
@@ -43,6 +43,7 @@ from torch.profiler import ProfilerActivity, profile
 from popbandits_experiments.paper.procgen.agent import DrAC, Settings, threads_a_member
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits_experiments.paper.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
+from popbandits_experiments.paper.procgen.lanes import MEMBERS_OF_A_LANE
 from popbandits_experiments.paper.procgen.learner import Learner, Sizes
 from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 
@@ -69,7 +70,8 @@ class Throughput:
     """Environment steps per second of every round; the median of them is reported."""
     steps_a_second: float
     shares: dict[str, float]
-    device_idle: float
+    device_idle: float | None
+    """Share of the round in which no member updated; None where several do at the same time."""
 
 
 def milliseconds(procedure: Callable[[], object], device: torch.device, repeats: int) -> float:
@@ -172,7 +174,8 @@ def measure_population(settings: Settings, members: int, rounds: int) -> Through
             shares = {part: seconds / (members * wall) for part, seconds in spent.items()}
             shares["everything else"] = 1 - sum(shares.values())
             steps = sum(outcome.steps or 0 for outcome in outcomes)
-            return Throughput(members, settings.threads, [], steps / wall, shares, 1 - spent["update"] / wall)
+            idle = 1 - spent["update"] / wall if members <= MEMBERS_OF_A_LANE else None
+            return Throughput(members, settings.threads, [], steps / wall, shares, idle)
 
         train()
         measured = sorted((train() for _ in range(rounds)), key=lambda each: each.steps_a_second)
@@ -218,9 +221,8 @@ def show(parts: list[Part], populations: list[Throughput], kernels: dict[str, fl
     table = Table("members", "threads each", "env steps/s", "device idle, but for acting", "a member's time")
     for row in populations:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in row.shares.items())
-        table.add_row(
-            str(row.members), str(row.threads), f"{row.steps_a_second:,.0f}", f"{row.device_idle:.0%}", shares
-        )
+        idle = "" if row.device_idle is None else f"{row.device_idle:.0%}"
+        table.add_row(str(row.members), str(row.threads), f"{row.steps_a_second:,.0f}", idle, shares)
     console.print(table)
 
 

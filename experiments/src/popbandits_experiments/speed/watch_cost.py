@@ -1,6 +1,6 @@
 """Cost of the live page (a minute or two).
 
-    python -m popbandits_experiments.speed.watch_cost [--browser /usr/bin/chromium]
+    python -m popbandits_experiments.speed.watch_cost [--browser PATH]
 
 A synthetic run of each size is watched in Chromium, with the server in its own process. The table shows milliseconds
 from the request until the first paint, until the numbers and until the learning curves are shown. Then observations are
@@ -8,6 +8,7 @@ written one by one, and the time is measured until the page shows each, without 
 """
 
 import argparse
+import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from popbandits.history import Observation
 from popbandits.storage import Store
 from popbandits_experiments.speed.report_cost import SIZES, write_run
 
+BROWSERS = "chromium-headless-shell", "chromium", "google-chrome"
 UPDATES = 11
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 COUNT = "[...document.querySelectorAll('#facts div')].find(one => one.textContent.startsWith('observations'))"
@@ -71,7 +73,7 @@ def server(folder: Path) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--browser", default="/usr/bin/chromium", metavar="PATH")
+    parser.add_argument("--browser", default=next(filter(None, map(shutil.which, BROWSERS)), None), metavar="PATH")
     arguments = parser.parse_args()
     heads = ("run", "observations", "first paint, ms", "numbers, ms", "curves, ms", "an update, ms", "longest, ms")
     view = Table(*heads)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from fcntl import LOCK_EX, flock
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,14 @@ def test_every_gradient_is_that_of_the_loss() -> None:
     assert min(found["sides"]) > 3  # Advantages of both signs, ratios and values on all sides of the clipping.
     assert len(found["regularised"]) == 7
     assert max(found["regularised"]) < 1e-5
+
+
+def test_adam_in_kernels_is_pytorchs() -> None:
+    program = (
+        "import torch; from experiments.tests.paper.procgen import triton_cases; triton_cases.adam(torch.device('cpu'))"
+    )
+    root = Path(__file__).parents[4]
+    subprocess.run([sys.executable, "-c", program], cwd=root, env=os.environ | {"TRITON_INTERPRET": "1"}, check=True)
 
 
 @pytest.mark.slow  # The one above has both terms.

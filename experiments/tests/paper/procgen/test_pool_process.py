@@ -218,6 +218,13 @@ def test_a_request_to_terminate_is_left_to_the_parent(mailbox: Mailbox, process:
     assert process._process.poll() is None
 
 
+def test_a_request_to_terminate_is_left_to_the_parent_from_the_beginning() -> None:
+    begun = PoolProcess(Mailbox(SIZE, STEPS))
+    os.kill(begun._process.pid, signal.SIGTERM)
+    start(begun, 1)
+    begun.close()
+
+
 def test_an_error_during_a_rollout_is_reported_and_nobody_waits_for_frames(
     mailbox: Mailbox, mortal: PoolProcess
 ) -> None:

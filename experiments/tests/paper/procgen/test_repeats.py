@@ -25,7 +25,9 @@ SETTINGS = {
     "precision": "float32",
 }
 Interval = tuple[float | None, int | None, float]
-"""A mean return, or none if the interval failed; the parent, or none if it is not the member itself; and lr."""
+"""A mean return, or none if the interval failed; the parent, NEW, or none if it is the member itself; and lr."""
+NEW = -1
+"""In place of a parent: it began anew."""
 
 
 def record(directory: Path, intervals: Sequence[Interval], seed: int = 0, **settings: Any) -> None:
@@ -44,7 +46,7 @@ def record(directory: Path, intervals: Sequence[Interval], seed: int = 0, **sett
             told: dict[str, Any] = {"score": float("nan"), "status": "failed"}
             if value is not None:
                 told = {"score": value, "metrics": {"training_return": value, "episodes": 10 * round_ + 10}}
-            source = None if round_ == 0 else (member if from_ is None else from_, round_ - 1)
+            source = None if round_ == 0 or from_ == NEW else (member if from_ is None else from_, round_ - 1)
             observations.append(Observation(member, round_, {"lr": rate}, source, score_before=0.0, **told))
     directory.mkdir(parents=True)
     with Store.create(directory, Space({"lr": (0.1, 1.0)}), about) as store:
@@ -67,6 +69,7 @@ FIRST = [(1.0, None, 0.5), (2.0, None, 0.5), (3.0, None, 0.5)]
         ([(1.0, None, 0.5), (2.0, None, 0.5), (3.0000001, None, 0.5)], (3, 2)),
         ([(1.1, None, 0.5), (2.1, None, 0.5), (3.1, None, 0.5)], (3, 0)),
         ([(1.0, None, 0.5), (2.0, 1, 0.5), (3.0, None, 0.5)], (1, 1)),  # It took the other member's weights.
+        ([(1.0, None, 0.5), (2.0, NEW, 0.5), (3.0, None, 0.5)], (1, 1)),
         ([(1.0, None, 0.5), (2.0, None, 0.4), (3.0, None, 0.5)], (1, 1)),  # It went on with another value.
         ([(1.0, None, 0.5), (None, None, 0.5), (3.0, None, 0.5)], (1, 1)),  # It failed.
     ],

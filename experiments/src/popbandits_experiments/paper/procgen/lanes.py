@@ -34,14 +34,16 @@ _CHOOSING = Lock()
 
 
 def join_lane(member: object, device: torch.device) -> Lane:
-    """Return the lane of a device with the fewest members, and count another one there as long as it lives.
+    """Return a lane of a device, which counts the member as long as it lives.
 
-    There is another lane when all others have `MEMBERS_OF_A_LANE`, and `LANES` of them at most.
+    It is the first with fewer than `MEMBERS_OF_A_LANE`, else a new one, and when there are `LANES` the one with fewest.
     """
+    place = torch.empty(0, device=device).device  # With its index.
     with _CHOOSING:
-        lanes = _LANES[device]
-        if len(lanes) < LANES and all(len(each.members) >= MEMBERS_OF_A_LANE for each in lanes):
-            lanes.append(Lane())
-        lane = min(lanes, key=lambda each: len(each.members))
+        lanes = _LANES[place] = [each for each in _LANES[place] if each.members]
+        lane = next((each for each in lanes if len(each.members) < MEMBERS_OF_A_LANE), None)
+        if lane is None and len(lanes) < LANES:
+            lanes.append(lane := Lane())
+        lane = lane or min(lanes, key=lambda each: len(each.members))
         lane.members.add(member)
         return lane

@@ -194,7 +194,7 @@ class Learner:
 
         batch = sizes.minibatch
         self._order = torch.zeros(batch, dtype=torch.int64, device=device)
-        self._frames = self._rollout.frames[:-1].flatten(0, 1)
+        self._recorded = self._rollout.frames[:-1].flatten(0, 1)
         self._inputs = network_.buffer(batch * (2 if regularised else 1))
 
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
@@ -283,7 +283,9 @@ class Learner:
                     self._order.copy_(rows)
                     if augmentation is not None:
                         draws = AUGMENTATIONS[augmentation].draw(len(rows), generator)
-                        self._network.put_augmented(self._inputs[len(rows) :], self._frames, rows, augmentation, draws)
+                        self._network.put_augmented(
+                            self._inputs[len(rows) :], self._recorded, rows, augmentation, draws
+                        )
                     self._learn()
             if self._learning is not None:
                 # An update is long: wait for it without keeping a core busy, which environments need.
@@ -327,7 +329,7 @@ class Learner:
 
     def _learn_once(self) -> None:
         gradient = self._gradient
-        self._network.put(self._inputs[: len(self._order)], self._frames, self._order)
+        self._network.put(self._inputs[: len(self._order)], self._recorded, self._order)
         self._network.gradient(self._inputs, self._flat, self._rollout, self._order, self._coefficients, out=gradient)
         self._optimizer.step()
         self._network.load(self._flat)

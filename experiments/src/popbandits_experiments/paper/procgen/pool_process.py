@@ -46,7 +46,8 @@ class PoolProcess:
         self._asked = 0
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         numbers = (mailbox.file, other.fileno(), mailbox.environments, mailbox.steps)
-        with other, spawning({}):  # Ctrl-C is for the process that this one works for.
+        # Both signals are for the process that this one works for, though a cluster sends SIGTERM to both.
+        with other, spawning({}, blocked=(signal.SIGINT, signal.SIGTERM)):
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *map(str, numbers)], pass_fds=(mailbox.file, other.fileno())
             )
@@ -193,8 +194,6 @@ def _make(
 
 def main() -> None:
     """Serve until the connection ends; answer with the error if something fails."""
-    # For the process that this one works for, though a cluster sends it to both.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     memory, connection, environments, steps = map(int, sys.argv[1:])
     mailbox = Mailbox(environments, steps, memory)
     with socket.socket(fileno=connection) as opened:

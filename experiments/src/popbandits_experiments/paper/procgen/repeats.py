@@ -54,7 +54,11 @@ def _undisturbed(history: Sequence[Observation]) -> list[Observation]:
     """Return a member's intervals as long as it goes on from its own weights with the values that it began with."""
     if not history or history[0].round != 0:
         return []
-    same = takewhile(lambda o: o.config == history[0].config and o.parent in (None, (o.member, o.round - 1)), history)
+    first = history[0]
+    same = takewhile(
+        lambda o: o.config == first.config and o.parent == ((o.member, o.round - 1) if o.round else first.parent),
+        history,
+    )
     return list(takewhile(lambda o: all(each in o.metrics for each in COMPARED), same))  # A failed interval has none.
 
 
