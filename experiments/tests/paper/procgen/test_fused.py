@@ -142,7 +142,7 @@ def test_trunks_of_a_lane_share_activations_and_those_of_another_have_their_own(
 def test_activations_live_as_long_as_a_trunk_that_uses_them_and_its_place_is_then_free() -> None:
     flat = parameters()
     first, other, second = (FusedTrunk(CPU, Idle()) for _ in range(3))
-    workspaces, turn = first._lane.workspaces, first.turn
+    workspaces = first._lane.workspaces
     for each, images in ((first, 4), (first, 8), (second, 4)):
         each.forward(seen(each, images), flat)
     del first, each
@@ -151,4 +151,4 @@ def test_activations_live_as_long_as_a_trunk_that_uses_them_and_its_place_is_the
     del second
     gc.collect()
     assert not workspaces
-    assert FusedTrunk(CPU, Idle()).turn is turn is not other.turn
+    assert FusedTrunk(CPU, Idle()).turn is not other.turn

@@ -7,7 +7,7 @@ from types import FunctionType
 import torch
 from torch import Tensor
 
-from popbandits_experiments.cuda_graphs import PREPARING
+from popbandits_experiments.cuda_graphs import first_use
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits_experiments.paper.procgen.lanes import join_lane
 from popbandits_experiments.paper.procgen.learner import PlainTrunk
@@ -28,8 +28,7 @@ class TorchTrunk(PlainTrunk):
 
 def augment(name: str, dtype: torch.dtype, frames: Tensor, draws: Draws) -> Tensor:
     """Augment frames, pixels from 0 to 255, by compiled code."""
-    # PyTorch before 2.9 refuses to call compiled code in one thread while another compiles.
-    with PREPARING:
+    with first_use(name, dtype, frames.shape, frames.device):
         return _compile(name)(name, dtype, frames, *draws)
 
 
