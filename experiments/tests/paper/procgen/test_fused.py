@@ -124,6 +124,7 @@ def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk,
 def empty_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "_LANES", defaultdict(list))
     monkeypatch.setattr(lanes, "MEMBERS_OF_A_LANE", 1)
+    monkeypatch.setattr(lanes, "LANES", 2)
 
 
 @pytest.mark.usefixtures("empty_lanes")
