@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from experiments.tests.paper.procgen.test_tables import SETTINGS
 from popbandits.history import Observation
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -13,17 +14,6 @@ from popbandits_experiments.paper.procgen.methods import TUNED
 from popbandits_experiments.paper.procgen.repeats import repeats
 from popbandits_experiments.paper.procgen.tables import trials
 
-SETTINGS = {
-    "game": "bigfish",
-    "algorithm": "drac",
-    "interval": 500_000,
-    "environments": 64,
-    "steps": 256,
-    "epochs": 3,
-    "minibatches": 8,
-    "episodes": 100,
-    "precision": "float32",
-}
 Interval = tuple[float | None, int | None, float]
 """A mean return, or none if the interval failed; the parent, NEW, or none if it is the member itself; and lr."""
 NEW = -1
@@ -37,7 +27,10 @@ def record(directory: Path, intervals: Sequence[Interval], seed: int = 0, **sett
         "rounds": len(intervals),
         "seed": seed,
         "mode": "max",
-        "agent": {"make": "popbandits_experiments.paper.procgen.task:Task", "settings": SETTINGS | settings},
+        "agent": {
+            "make": "popbandits_experiments.paper.procgen.task:Task",
+            "settings": SETTINGS | {"game": "bigfish"} | settings,
+        },
         "method": {"make": TUNED["pbt"].explorer, "settings": {}},
     }
     observations = []
