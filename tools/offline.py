@@ -3,8 +3,8 @@
     python -m tools.offline bundle.tar.xz                   # for Python 3.12 on x86-64
     python -m tools.offline bundle.tar.xz --python 3.11 --machine aarch64
 
-The archive holds popbandits and its experiments, pure packages, and the suites of EnvPool that are asked for: with all
-it would be 25 times as large. The host has Python, PyTorch, NumPy and SciPy, since two NumPys do not mix. EnvPool
+The archive holds popbandits and its experiments, pure packages, and the suites of EnvPool that are asked for: all of
+them are 0.8 GB. The host has Python, PyTorch, NumPy and SciPy, since two NumPys do not mix. EnvPool
 carries Qt along for Python 3.12 and later; before, the host needs libqt5gui5. docs/procgen.md says what to do there.
 """
 

@@ -182,6 +182,7 @@ TINY = """
 [[wanted]]
 command = "procgen"
 quick = true
+device = "cpu"
 game = ["bossfight"]
 method = ["ppo"]
 seed = [0, 1]
@@ -190,6 +191,7 @@ output = "{folder}/runs"
 [[wanted]]
 command = "procgen"
 quick = true
+device = "cpu"
 game = ["bossfight"]
 method = ["pbt"]
 output = "{folder}/tuned"

@@ -300,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", choices=("next", "missing", "store"))
     parser.add_argument("--queue", type=Path, default=QUEUE, help="file of the queue (%(default)s)")
     parser.add_argument("--seconds", type=float, default=600, help="start nothing after this time (%(default)s)")
-    parser.add_argument("--at-a-time", type=int, default=1, help="members of Procgen's trials at a time (one trial's)")
+    parser.add_argument("--at-a-time", type=int, default=1, help="members of Procgen's trials at a time (one trial)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="device of `ground`")
     parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     options = parser.parse_args(arguments)

@@ -5,13 +5,12 @@ import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from popbandits.storage.schema import RUN_FILE
 
 HOST = re.compile(r"^(process \d+) on .*")
-FOLDERS = re.compile(r'File "[^"]*/(?=[^/"]+")')
-"""What stands before a file's name in a traceback."""
+FOLDERS = re.compile(r'(File \\?")[^"\\]*/')
+"""What stands before a file's name in a traceback, be it text or JSON."""
 ROOT = "experiments/src"
 """Where the agents of stored runs are, from the checkout."""
 
@@ -29,10 +28,8 @@ def keep(run: Path, folder: Path) -> None:
             for name, value in copy.execute("SELECT name, value FROM run").fetchall():
                 copy.execute("UPDATE run SET value = ? WHERE name = ?", (_without_root(value), name))
             for number, text, data in copy.execute("SELECT id, text, data FROM event").fetchall():
-                copy.execute(
-                    "UPDATE event SET text = ?, data = ? WHERE id = ?",
-                    (_without_places(text), json.dumps(_changed(json.loads(data))), number),
-                )
+                told = FOLDERS.sub(r"\1", HOST.sub(r"\1", text)), FOLDERS.sub(r"\1", data)
+                copy.execute("UPDATE event SET text = ?, data = ? WHERE id = ?", (*told, number))
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")
     draft.rename(folder)
@@ -42,16 +39,3 @@ def _without_root(value: str) -> str:
     """Return a recorded setting; where it is a recipe of something in this checkout, from there."""
     found = json.loads(value)
     return json.dumps(found | {"root": ROOT}) if isinstance(found, dict) and found.get("root") else value
-
-
-def _without_places(text: str) -> str:
-    return FOLDERS.sub('File "', HOST.sub(r"\1", text))
-
-
-def _changed(value: Any) -> Any:
-    """Return data of an event whose texts name no places."""
-    if isinstance(value, dict):
-        return {name: _changed(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_changed(each) for each in value]
-    return _without_places(value) if isinstance(value, str) else value

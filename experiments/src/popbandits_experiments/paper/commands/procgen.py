@@ -102,7 +102,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         type=int,
         default=1,
         metavar="N",
-        help="members that train at the same time, of as many runs as fit; a GPU has room for twelve (one run's)",
+        help="members that train at the same time, of as many runs as fit: twelve suit a GPU (one run at a time)",
     )
     add("--time-limit", type=_seconds, metavar="SECONDS", help="stop between two rounds before this time is over")
     add(

@@ -12,10 +12,10 @@ EPSILON = 1e-5
 
 
 class Optimizer(Protocol):
-    """Changes parameters by a gradient and a learning rate, whose tensors it was made with."""
+    """Changes parameters by a gradient, which it may shorten in place, and a learning rate; their tensors stay."""
 
     def step(self) -> None:
-        """Change the parameters by the gradient, shortened to `MAX_GRADIENT_NORM`, in place or not, if it is longer."""
+        """Change the parameters by the gradient, shortened to `MAX_GRADIENT_NORM` if it is longer."""
         ...
 
     def state(self) -> dict[str, Tensor]:
@@ -34,7 +34,7 @@ class TorchAdam(Optimizer):
         self.state()["step"].zero_()
 
     def step(self) -> None:
-        """Change the parameters by the gradient, shortened to `MAX_GRADIENT_NORM`, in place or not, if it is longer."""
+        """Change the parameters by the gradient, shortened to `MAX_GRADIENT_NORM` if it is longer."""
         gradient = self._gradient
         gradient.mul_((MAX_GRADIENT_NORM / (gradient.norm() + LEAST_NORM)).clamp(max=1))
         self._adam.step()

@@ -55,11 +55,13 @@ def _undisturbed(history: Sequence[Observation]) -> list[Observation]:
     if not history or history[0].round != 0:
         return []
     first = history[0]
-    same = takewhile(
-        lambda o: o.config == first.config and o.parent == ((o.member, o.round - 1) if o.round else first.parent),
-        history,
-    )
+    same = takewhile(lambda o: o is first or (_goes_on(o) and o.config == first.config), history)
     return list(takewhile(lambda o: all(each in o.metrics for each in COMPARED), same))  # A failed interval has none.
+
+
+def _goes_on(observation: Observation) -> bool:
+    """Return whether an interval began with the member's own weights."""
+    return observation.parent == (observation.member, observation.round - 1)
 
 
 def repeats_table(given: Sequence[Trial], least: int) -> Table:
