@@ -60,6 +60,15 @@ class Replayed:
                     self._graph = graph  # Only now: a failed capture leaves nothing to replay.
                     graph.replay()
 
+    def close(self) -> None:
+        """Forget the procedure and its graph."""
+        # A procedure is often a method of the object that holds this: both would live until garbage is collected.
+        self._procedure, self._graph = _closed, None
+
+
+def _closed() -> None:
+    raise RuntimeError("a procedure was called after its end")
+
 
 @contextmanager
 def _keeping_garbage() -> Iterator[None]:

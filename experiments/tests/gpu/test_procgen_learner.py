@@ -1,11 +1,13 @@
 """Learners and agents on a GPU: graphs, rounding, members that share the device, checkpoints, augmentations."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,42 @@ def test_acting_while_another_member_updates_gives_the_same_actions() -> None:
         thread.join()
     assert updates > 0
     assert found == expected
+
+
+@pytest.mark.parametrize("members", [4, 12])
+def test_a_member_that_waits_for_frames_stops_no_other(members: int) -> None:
+    """A GPU has up to 32 queues, which streams share: what is behind a stream that waits would wait, too."""
+    gc.collect()  # The streams of former members are free then.
+    learners = [make_learner(seed) for seed in range(members)]
+    if any(each._frames_ready is None for each in learners):
+        pytest.skip("steps are not launched ahead of their frames on this processor")
+    numbers = list(torch.zeros(members, device=GPU))
+    torch.cuda.synchronize()
+    stopped = []
+    for index, waiting in enumerate(learners):
+        waiting.begin(Generator(GPU))
+        waiting.start_acting()
+        waiting.start_acting()  # The frames of this row are not there.
+        try:
+            ends = {}
+            for other, learner in enumerate(learners):
+                for stream in (learner._acting, learner._learning):
+                    if stream is waiting._acting:
+                        continue
+                    ends[other, stream] = end = torch.cuda.Event()
+                    with torch.cuda.stream(stream):
+                        numbers[other].add_(1)
+                        end.record()
+            patience = monotonic() + 1
+            while monotonic() < patience and not all(end.query() for end in ends.values()):
+                sleep(0.001)
+            stopped += [(index, other) for (other, _), end in ends.items() if not end.query()]
+            assert waiting._acting is not None
+            assert not waiting._acting.query(), "nobody waits, so this says nothing"
+        finally:
+            waiting.mailbox.announce(1)
+        torch.cuda.synchronize()
+    assert stopped == []
 
 
 def test_a_checkpoint_goes_on_bit_for_bit(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The agents on a real game, small enough for a CPU. The network's full width is for `test_learner.py`."""
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -264,6 +266,20 @@ def test_the_same_seed_evaluates_to_the_same_returns() -> None:
     agent = PPO(0, replace(SMALL, game="starpilot"))  # Returns differ though nothing is known about the game.
     once, again, other = (agent.evaluate(["train", "test"], seed=seed, episodes=2) for seed in (5, 5, 6))
     assert once == again != other
+
+
+def test_what_a_closed_agent_had_on_a_device_is_free_before_garbage_is_collected() -> None:
+    """Its streams are passed on to the next members."""
+    agent = DrAC(0, BRIEF)
+    agent.train(config(DrAC))
+    learner = weakref.ref(agent.learner)
+    gc.disable()
+    try:
+        agent.close()
+        del agent
+        assert learner() is None
+    finally:
+        gc.enable()
 
 
 def test_a_config_must_have_the_agents_hyperparameters() -> None:

@@ -4,10 +4,12 @@ import ctypes
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from ctypes import c_float, c_int, c_void_p
 from pathlib import Path
 from threading import Barrier, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import pytest
 import torch
 
 from popbandits.errors import ArgumentError
-from popbandits_experiments.paper.procgen import compiled, nvrtc
+from popbandits_experiments.paper.procgen import compiled, nvrtc, streams
 from popbandits_experiments.paper.procgen.compiled import CompileError, Driver, DriverError, Kernels, Module, NoCompiler
 from popbandits_experiments.paper.procgen.compiled import pack_arguments as pack
 
@@ -245,7 +247,7 @@ class FakeLibrary:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.stack: list[Any] = []
         self.failing: str | None = None
-        for name in compiled.SIGNATURES | compiled.WAIT_SIGNATURES:
+        for name in compiled.SIGNATURES | compiled.WAIT_SIGNATURES | compiled.STREAM_SIGNATURES:
             setattr(self, name, self.recorded(name))
         self.cuFuncGetParamInfo = self.recorded("cuFuncGetParamInfo")
 
@@ -296,6 +298,10 @@ class FakeLibrary:
         return self.answer_cuLaunchKernel()
 
     def answer_cuStreamWaitValue32_v2(self, *arguments: Any) -> int:
+        return self.answer_cuLaunchKernel()
+
+    def answer_cuStreamCreateWithPriority(self, handle: c_void_p, flags: int, priority: int) -> int:
+        handle.value = 1000 + self.count("cuStreamCreateWithPriority")
         return self.answer_cuLaunchKernel()
 
     def answer_cuLaunchKernel(self, *arguments: Any) -> int:
@@ -394,6 +400,44 @@ def test_a_stream_waits_for_a_number_at_its_address_on_the_device(monkeypatch: p
     (waited,) = (arguments for name, arguments in library.calls if name == "cuStreamWaitValue32_v2")
     assert (waited[0], waited[1].value, *waited[2:]) == (99, number.ctypes.data + 1000, 7, 0)
     assert not library.stack, "a context stays current"
+
+
+class Stream:
+    """Stands for PyTorch's streams, those that it makes and those that it is given."""
+
+    def __init__(self, given: Any = None, *, device: Any = None, priority: int = 0) -> None:
+        self.cuda_stream = given if isinstance(given, int) else 0
+
+
+class Owner:
+    """Owns streams."""
+
+
+def test_a_stream_is_one_members_alone_until_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    library, place = FakeLibrary(), torch.device("cuda", 2)
+    monkeypatch.setattr(compiled, "_driver", lambda: Driver(library))  # type: ignore[arg-type]
+    monkeypatch.setattr(torch, "empty", lambda size, device: SimpleNamespace(device=place))
+    monkeypatch.setattr(torch.cuda, "ExternalStream", Stream)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(streams, "_FREE", defaultdict(list))
+
+    def take(owner: Owner, priority: int = -1) -> int:
+        found = streams.own_stream(owner, place, priority)
+        assert found is not None
+        return int(found.cuda_stream)
+
+    first, second = Owner(), Owner()
+    taken = [take(first), take(second), take(second, 0)]
+    assert taken == [1001, 1002, 1003]
+    asked = [arguments[1:] for name, arguments in library.calls if name == "cuStreamCreateWithPriority"]
+    assert asked == [(1, -1), (1, -1), (1, 0)]
+    assert not library.stack, "a context stays current"
+    del first
+    third = Owner()
+    assert [take(third), take(third), take(third, 0)] == [1001, 1004, 1005]
+    delattr(library, "cuStreamCreateWithPriority")
+    assert take(third) == 0  # One of PyTorch's.
+    assert streams.own_stream(third, CPU, 0) is None
 
 
 def test_a_driver_that_cannot_wait_is_named_as_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

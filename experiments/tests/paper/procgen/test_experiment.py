@@ -1,5 +1,7 @@
 """The paper's experiment from the command line, on a real game, as small as it can be."""
 
+import importlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -183,6 +185,15 @@ def test_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     with pytest.raises(SystemExit):
         main(["procgen", "--device", "cuda:2", "-o", str(tmp_path)])
     assert "device must exist, got 'cuda:2', but torch sees 2 GPUs" in capsys.readouterr().err
+
+
+def test_a_gpu_is_told_its_number_of_queues_by_the_first_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA reads the number when it is first used, also to count devices: a command that does so comes later."""
+    number = "CUDA_DEVICE_MAX_CONNECTIONS"
+    for before, expected in ((None, "32"), ("8", "8")):
+        monkeypatch.setenv(number, before) if before else monkeypatch.delenv(number, raising=False)
+        importlib.reload(importlib.import_module("popbandits_experiments.paper.procgen"))
+        assert os.environ[number] == expected
 
 
 def planned(arguments: list[str], output: Path, monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:

@@ -46,10 +46,6 @@ from popbandits_experiments.paper.procgen.pool_process import PoolProcess
 from popbandits_experiments.paper.procgen.reserve_pool import ReservePool
 from popbandits_experiments.paper.procgen.ucb import UCB
 
-# Queues of a GPU, 8 unless told: a stream that waits for frames also stops the others in its queue. CUDA reads the
-# number when it is first used.
-os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-
 Precision = Literal["float32", "bfloat16"]
 ScoreOn = Literal["training", "validation"]
 LevelChoice = Literal["uniform", "replay", "shuffled"]
@@ -320,10 +316,10 @@ class PPO:
         self._restore(json.loads((directory / "agent.json").read_text()))
 
     def close(self) -> None:
-        """End the process of the environments."""
+        """End the process of the environments, and the learner."""
         if self._process is not None:
             self._process.close()
-            self.learner.finish_acting()
+        self.learner.close()
 
     def _state(self) -> dict[str, Any]:
         normaliser = self._normaliser

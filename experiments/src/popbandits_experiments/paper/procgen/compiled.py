@@ -16,7 +16,16 @@ from torch import Tensor
 from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits_experiments.paper.procgen.nvrtc import CompileError, NoCompiler, compile_cubin
 
-__all__ = ["CompileError", "DriverError", "Function", "HostNumber", "Kernels", "NoCompiler", "pack_arguments"]
+__all__ = [
+    "CompileError",
+    "DriverError",
+    "Function",
+    "HostNumber",
+    "Kernels",
+    "NoCompiler",
+    "make_stream",
+    "pack_arguments",
+]
 
 Argument: TypeAlias = Tensor | int | float | None
 Value: TypeAlias = c_void_p | c_int | c_float
@@ -25,6 +34,7 @@ PLAIN_SHARED_BYTES = 48 * 1024  # A function that wants more dynamic shared memo
 INT_BOUND = 2**31
 INVALID_VALUE = 1
 WAIT_UNTIL_AT_LEAST = 0
+NON_BLOCKING = 1  # A stream that does not wait for the default stream, nor it for this one.
 
 # Attributes of a function, by the driver's numbers.
 SHARED_SIZE_BYTES = 1
@@ -55,6 +65,7 @@ WAIT_SIGNATURES: dict[str, tuple[type, ...]] = {
     "cuMemHostGetDevicePointer_v2": (POINTER(c_uint64), c_void_p, c_uint),
     "cuStreamWaitValue32_v2": (c_void_p, c_uint64, c_uint, c_uint),
 }
+STREAM_SIGNATURES: dict[str, tuple[type, ...]] = {"cuStreamCreateWithPriority": (POINTER(c_void_p), c_uint, c_int)}
 PARAMETER_SIGNATURE = (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t))
 
 # Members are threads, and a program is compiled and loaded once for all of them.
@@ -301,6 +312,16 @@ class HostNumber:
         """Let a stream, given by its handle, wait until the number is at least this."""
         with self._driver.pushed(self._context):
             self._driver.call("cuStreamWaitValue32_v2", stream, self._address, at_least, WAIT_UNTIL_AT_LEAST)
+
+
+def make_stream(index: int, priority: int) -> int:
+    """Make a stream like PyTorch's on a device and return its handle; lower numbers are higher priorities."""
+    driver, handle = _driver(), c_void_p()
+    driver.declare(STREAM_SIGNATURES)
+    with driver.pushed(driver.primary_context(index)):
+        driver.call("cuStreamCreateWithPriority", handle, NON_BLOCKING, priority)
+    assert handle.value is not None
+    return handle.value
 
 
 @cache

@@ -27,6 +27,7 @@ from popbandits_experiments.paper.procgen.losses import Coefficients, lambda_ret
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
 from popbandits_experiments.paper.procgen.optimizer import Optimizer, TorchAdam
 from popbandits_experiments.paper.procgen.rollout import Rollout
+from popbandits_experiments.paper.procgen.streams import own_stream
 
 CPU = torch.device("cpu")
 AHEAD = 16
@@ -198,8 +199,8 @@ class Learner:
         self._inputs = network_.buffer(batch * (2 if regularised else 1))
 
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
-        self._acting = _stream(device, priority=-1)
-        self._learning = _stream(device, priority=0)
+        self._acting = own_stream(self, device, priority=-1)
+        self._learning = own_stream(self, device, priority=0)
         self._act = Replayed(self._act_once, self._acting)
         self._learn = Replayed(self._learn_once, self._learning)
         network_.load(self._flat)
@@ -256,10 +257,6 @@ class Learner:
         self._finish(self._acting)
         return self.mailbox.actions
 
-    def finish_acting(self) -> None:
-        """Wait until nothing that was launched uses the mailbox any more."""
-        self._finish(self._acting)
-
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
         with self._on(self._learning):
@@ -309,6 +306,12 @@ class Learner:
             self._network.load(self._flat)
         self._finish(self._learning)
 
+    def close(self) -> None:
+        """Wait for the device and forget the graphs: memory and streams are free once nobody refers to this."""
+        for stream, replayed in ((self._acting, self._act), (self._learning, self._learn)):
+            self._finish(stream)
+            replayed.close()
+
     def _tensors(self) -> dict[str, Tensor]:
         return {"parameters": self._flat, **self._optimizer.state()}
 
@@ -340,12 +343,6 @@ class Learner:
     def _finish(self, stream: "torch.cuda.Stream | None") -> None:
         if stream is not None:
             stream.synchronize()
-
-
-def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
-    if device.type == "cpu":
-        return None
-    return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
 
 
 def _pinned_number(mailbox: Mailbox, device: torch.device) -> HostNumber | None:
