@@ -21,8 +21,7 @@ class Member:
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin without members of other tests, with as many lanes as PyTorch allows since 2.9."""
-    monkeypatch.setattr(lanes, "LANES", 2)
+    """Begin without members of other tests."""
     monkeypatch.setattr(lanes, "_LANES", type(lanes._LANES)(list))
 
 

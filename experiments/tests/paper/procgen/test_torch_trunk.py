@@ -1,7 +1,13 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from time import sleep
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
-from popbandits_experiments.paper.procgen import network
+from popbandits_experiments.paper.procgen import network, torch_trunk
 from popbandits_experiments.paper.procgen.torch_trunk import TorchTrunk
 
 CPU = torch.device("cpu")
@@ -18,3 +24,26 @@ def test_features_are_those_of_the_plain_trunk(dtype: torch.dtype, tolerance: fl
     features, expected = trunk(buffer, flat), network.trunk(frames.double(), flat.double())
     assert features.dtype == dtype
     assert (features - expected).norm() < tolerance * expected.norm()
+
+
+def test_no_member_calls_compiled_code_while_another_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch would refuse it; which call compiles is known to PyTorch alone."""
+    inside, crowded, one = 0, False, Lock()
+
+    def compiled(name: str, dtype: torch.dtype, frames: Tensor, *draws: Tensor) -> Tensor:
+        nonlocal inside, crowded
+        with one:
+            inside += 1
+            crowded |= inside > 1
+        sleep(0.01)
+        with one:
+            inside -= 1
+        return frames
+
+    def augment(name: str) -> Any:
+        return torch_trunk.augment(name, torch.float32, torch.zeros(1, 3, 64, 64), ())
+
+    monkeypatch.setattr(torch_trunk, "_compile", lambda name: compiled)
+    with ThreadPoolExecutor(4) as members:
+        list(members.map(augment, 8 * ["grayscale", "flip"]))
+    assert not crowded

@@ -12,8 +12,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import torch
 
-# Before 2.9, PyTorch refuses to call compiled code in one thread while another compiles.
-LANES = 2 if torch.__version__ >= "2.9" else 1
+LANES = 2
 """Most updates of a device at the same time."""
 MEMBERS_OF_A_LANE = 4
 """Members for whom one lane is enough: they step their environments for most of the time."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from types import FunctionType
 
 import torch
@@ -12,6 +13,13 @@ from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS, Dr
 from popbandits_experiments.paper.procgen.lanes import join_lane
 from popbandits_experiments.paper.procgen.learner import PlainTrunk
 from popbandits_experiments.paper.procgen.network import PIXEL_SCALE
+
+_CALLS = Lock()
+"""Lock to hold while compiled code is called, which may compile it.
+
+While one thread compiles, PyTorch may refuse to call compiled code in another: seen with 2.11 in one interval of some
+300 (pytorch/pytorch#126024). A call only launches kernels, so taking turns costs little.
+"""
 
 
 class TorchTrunk(PlainTrunk):
@@ -28,7 +36,7 @@ class TorchTrunk(PlainTrunk):
 
 def augment(name: str, dtype: torch.dtype, frames: Tensor, draws: Draws) -> Tensor:
     """Augment frames, pixels from 0 to 255, by compiled code."""
-    with first_use(name, dtype, frames.shape, frames.device):
+    with _CALLS, first_use(name, dtype, frames.shape, frames.device):
         return _compile(name)(name, dtype, frames, *draws)
 
 
