@@ -54,6 +54,27 @@ def test_validation_levels_are_apart_from_training_levels() -> None:
     assert train.start + train.count <= validation.start
 
 
+@pytest.mark.parametrize("ids", [None, [5, 0, 3]], ids=["all", "some"])
+def test_a_step_is_that_of_the_public_interface_of_envpool(ids: list[int] | None) -> None:
+    ours, theirs = (Pool("bossfight", LEVELS["train"], size=8, seed=3, threads=1) for _ in range(2))
+    for pool in (ours, theirs):
+        pool.reset(frames(8))
+    rng, numbers = np.random.default_rng(0), None if ids is None else np.array(ids, np.int32)
+    ends = 0
+    for _ in range(300):
+        chosen = actions(rng, 8 if ids is None else len(ids))
+        ours.send(chosen, numbers)
+        seen, rewards, ended = ours.receive()
+        theirs.envpool.send(chosen, numbers)
+        expected, expected_rewards, terminated, truncated, info = theirs.envpool.recv()
+        assert np.array_equal(seen, expected)
+        assert np.array_equal(rewards, expected_rewards)
+        assert np.array_equal(ended, terminated | truncated)
+        assert np.array_equal(ours.level_seeds[info["env_id"]], info["level_seed"])
+        ends += int(ended.sum())
+    assert ends > 3
+
+
 def test_a_queue_plays_the_first_episode_of_each_environment_as_if_all_were_stepped() -> None:
     def choose(seen: Frames) -> np.ndarray:
         """An action that the smallest change of a frame changes."""

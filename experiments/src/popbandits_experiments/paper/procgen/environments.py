@@ -38,6 +38,9 @@ PAPER_GAMES = ("bigfish", "caveflyer", "coinrun", "fruitbot", "jumper", "leaper"
 ACTIONS = 15
 FRAME = (3, 64, 64)
 
+SENT = ("env_id", "players.env_id", "action")
+STATE = ("obs", "reward", "done", "trunc", "info:env_id", "info:level_seed")
+"""What a pool sends and what it reads in a step, by EnvPool's names."""
 NOBODY = -1
 """Pool of a place in a batch that no environment has."""
 
@@ -97,6 +100,10 @@ class Pool:
         self.size = size
         self.level_seeds: IntArray = np.zeros(size, np.int64)
         """Level of the episode that each environment's last frame belongs to."""
+        self._all = np.arange(size, dtype=np.int32)
+        assert tuple(self.envpool._action_keys) == SENT, "this EnvPool takes other values for a step"
+        names = list(self.envpool._state_keys)
+        self._state = [names.index(name) for name in STATE]
 
     def reset(self, frames: Frames) -> None:
         """Start new episodes everywhere; write the first frames to `frames` (size, 3, 64, 64)."""
@@ -106,13 +113,17 @@ class Pool:
 
     def send(self, actions: npt.NDArray[np.int32], ids: npt.NDArray[np.int32] | None = None) -> None:
         """Start a step of all environments, or of those with these numbers while the others wait."""
-        self.envpool.send(actions, ids)
+        numbers = self._all if ids is None else ids
+        # Not its public `send` and `recv`, which take 0.03 to 0.1 ms more, while the environments' threads have nothing
+        # to do: measured on two cores, where a step of 64 environments takes 1.7 ms.
+        self.envpool._send([numbers, numbers, actions])
 
     def receive(self) -> tuple[Frames, npt.NDArray[np.float32], BoolArray]:
         """Return frames, raw rewards and ends of the step that `send` started; an ended episode has no next one."""
-        frames, rewards, terminated, truncated, info = self.envpool.recv()
-        self.level_seeds[info["env_id"]] = info["level_seed"]
-        return frames, rewards, terminated | truncated
+        state = self.envpool._recv()
+        frames, rewards, ended, truncated, numbers, level_seeds = (state[at] for at in self._state)
+        self.level_seeds[numbers] = level_seeds
+        return frames, rewards, ended | truncated
 
     def start(self, ids: npt.NDArray[np.int32]) -> Frames:
         """Start new episodes in the environments with these numbers; return their first frames."""
