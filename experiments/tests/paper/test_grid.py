@@ -199,6 +199,8 @@ class Together:
 
 
 MEETING = threading.Barrier(2, timeout=60)
+NOTICED = threading.Semaphore(0)
+"""Released when the grid has noticed an interrupt: these agents train faster than a busy machine delivers one."""
 
 
 class Meeting(Climber):
@@ -210,6 +212,7 @@ class Meeting(Climber):
         MEETING.wait()
         if member in self.interrupting and round_ == 0:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            assert NOTICED.acquire(timeout=60)
 
 
 def test_runs_that_train_at_the_same_time_come_to_the_histories_of_one_at_a_time(tmp_path: Path) -> None:
@@ -263,7 +266,14 @@ def test_an_interrupt_stops_all_runs_after_what_is_in_training_and_a_second_one_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ended: list[int] = []
-    monkeypatch.setattr(grid, "os", SimpleNamespace(_exit=ended.append))
+
+    def say(text: str, **how: Any) -> None:
+        print(text, **how)
+        if text.startswith("Intervals in training"):
+            NOTICED.release()
+
+    monkeypatch.setattr(grid, "os", SimpleNamespace(_exit=ended.append))  # It returns, so the grid says the same again.
+    monkeypatch.setattr(grid, "print", say, raising=False)
     one, two = experiments(tmp_path, agent=Together(), workers=1)
     assert not run_grid([replace(one, agent=Together(interrupting)), two], no_view, at_a_time=2)
     assert ended == ends
