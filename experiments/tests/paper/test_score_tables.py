@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from popbandits_experiments.paper.score_tables import ScoreTable, score_table, welch
+from popbandits_experiments.paper.score_tables import ScoreTable, score_table, welch, welch_interval
 
 SCORES = {
     # Mean 8 and deviation 1 each; their sum over tasks in percent of PB2-Rand's is worked below.
@@ -61,9 +61,12 @@ def test_welchs_test_is_scipys() -> None:
     rng = np.random.default_rng(0)
     for sizes in [(2, 2), (5, 5), (3, 30)]:
         a, b = rng.normal(1, 2, sizes[0]), rng.normal(0, 0.3, sizes[1])
-        assert welch(a, b) == pytest.approx(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue, rel=1e-9)
+        expected = scipy.stats.ttest_ind(a, b, equal_var=False)
+        assert welch(a, b) == pytest.approx(expected.pvalue, rel=1e-9)
+        assert welch_interval(a, b) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-9)
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [2.0, 3.0]), ([], [1.0, 2.0]), ([1.0, 1.0], [1.0, 1.0])])
 def test_welchs_test_says_nothing_of_what_has_no_spread(a: list[float], b: list[float]) -> None:
     assert math.isnan(welch(a, b))
+    assert all(math.isnan(end) for end in welch_interval(a, b))

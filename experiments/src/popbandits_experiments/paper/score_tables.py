@@ -86,14 +86,31 @@ def welch(a: Sequence[float], b: Sequence[float]) -> float:
     >>> round(welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), 4)
     0.0548
     """
+    error, freedom = _apart(a, b)
+    return math.nan if math.isnan(error) else float(2 * stdtr(freedom, -abs(np.mean(a) - np.mean(b)) / error))
+
+
+def welch_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Return Welch's 95% interval of the difference of two means; NaN if a variance is unknown.
+
+    >>> [round(number, 2) for number in welch_interval([1.0, 2.0, 3.0], [4.0, 6.0, 8.0])]
+    [-8.16, 0.16]
+    """
+    error, freedom = _apart(a, b)
+    if math.isnan(error):
+        return math.nan, math.nan
+    difference, reach = float(np.mean(a) - np.mean(b)), float(stdtrit(freedom, 0.975)) * error
+    return difference - reach, difference + reach
+
+
+def _apart(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Return the standard error of a difference of means and its degrees of freedom; NaN if a variance is unknown."""
     if min(len(a), len(b)) < 2:
-        return math.nan
+        return math.nan, math.nan
     va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
     if va + vb == 0:
-        return math.nan
-    t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return float(2 * stdtr(freedom, -abs(t)))
+        return math.nan, math.nan
+    return math.sqrt(va + vb), float((va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1)))
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -6,11 +6,11 @@ settings: the mean raw return of the last 100 training episodes (for a populatio
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
 kernels in bfloat16 instead of the Triton kernels of before; and on BigFish, after 5M steps, DrAC alone with the
 published settings, the best of four of these agents by score, which costs as much as a population, populations that
-begin with these settings, and DrAC alone with level replay; then the same with level replay everywhere, where agents
-alone are the members of these populations that keep the published settings to the end. Last, agents that trained in two
-runs with the same seed and values, and whether they did the same. p is of Welch's t-test. Means and standard deviations
-are over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how
-these runs were made.
+begin with these settings, and DrAC alone with level replay; then, on each game, populations that were selected on
+validation levels, with level replay and without it, where agents alone are the members of these populations that keep
+the published settings to the end. Last, agents that trained in two runs with the same seed and values, and whether they
+did the same. p is of Welch's t-test. Means and standard deviations are over the seeds, up to the last round that all of
+them reached. Nothing is trained here; docs/procgen.md says how these runs were made.
 """
 
 import argparse
@@ -26,15 +26,18 @@ from rich.table import Table
 from popbandits.basics.wording import counted
 from popbandits.history import Observation
 from popbandits.reports.stats import deviation
+from popbandits.storage.schema import RUN_FILE
 from popbandits_experiments import RESULTS
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import short
 from popbandits_experiments.paper.procgen.repeats import repeats_table
 from popbandits_experiments.paper.procgen.tables import Trial, trials
-from popbandits_experiments.paper.score_tables import mean_interval, welch
+from popbandits_experiments.paper.score_tables import mean_interval, welch, welch_interval
 
 LOW = 2e-5
 """Learning rates up to this are within 1% of the lower end of the paper's range."""
+SHORT, LONGER = 5_000_000, 10_000_000
+"""Steps after which agents are compared."""
 FIRST = 20
 """Rounds in which the stored trial of PB2-Mix had its GPU alone; the others always trained four at a time."""
 
@@ -156,18 +159,20 @@ def compared(first: str, some: Sequence[Trial], second: str, others: Sequence[Tr
     return table
 
 
-def after(given: Sequence[Trial], steps: int) -> list[Observation]:
+def after(given: Sequence[Trial], steps: int = SHORT) -> list[Observation]:
     """Return the best members after this many steps, of the runs that were tested then."""
     found = [best_of_round(one, steps // one.settings["interval"] - 1) for one in given]
     return [o for o in found if o is not None and "test_return" in o.metrics]
 
 
-def controls(name: str, alone: Sequence[Observation], others: Mapping[str, Sequence[Observation]]) -> Table:
+def controls(game: str, name: str, alone: Sequence[Observation], others: Mapping[str, Sequence[Observation]]) -> Table:
     """Build a table of agents alone, of the best of each four of them, and of others; p compares with agents alone."""
-    table = Table("bigfish", "runs", "test", "p", "training levels", box=box.MARKDOWN)
+    table = Table(game, "runs", "test", "p", "training levels", box=box.MARKDOWN)
     choices = [max(four, key=lambda o: o.score) for four in combinations(alone, 4)]
     best = f"the best of four of them by score, all {len(choices)} choices"
     for label, rows in {name: alone, best: choices, **others}.items():
+        if not rows:
+            continue
         test, train = ([float(o.metrics[f"{levels}_return"]) for o in rows] for levels in ("test", "train"))
         if rows is choices:  # They share agents, so their spread says nothing.
             table.add_row(label, "", f"{np.mean(test):.1f}", "", f"{np.mean(train):.1f}")
@@ -177,15 +182,63 @@ def controls(name: str, alone: Sequence[Observation], others: Mapping[str, Seque
     return table
 
 
-def gain(winners: Sequence[Observation], controls: Sequence[Observation]) -> str:
-    """Say what the winners have over the controls of the same runs."""
-    said = []
+def finals(given: Sequence[Trial]) -> tuple[dict[int, Observation], dict[int, Observation]]:
+    """Return the winners of finished runs, and their members that kept the settings of the start, each by seed."""
+    done = {int(one.run.about["seed"]): one for one in given if one.done}
+    winners = {seed: winner for seed, one in done.items() if (winner := one.final) is not None}
+    last = {
+        seed: one.run.history.find((0, one.run.about["rounds"] - 1)) for seed, one in done.items() if seed in winners
+    }
+    return winners, {seed: observation for seed, observation in last.items() if observation is not None}
+
+
+def gain(what: str, ones: Mapping[int, Observation], others: Mapping[int, Observation]) -> str:
+    """Say what agents have over others of the same seeds."""
+    said, seeds = [], sorted(ones.keys() & others.keys())
     for levels in ("test", "train"):
-        pairs = zip(winners, controls, strict=True)
-        apart = [one.metrics[f"{levels}_return"] - other.metrics[f"{levels}_return"] for one, other in pairs]
+        name = f"{levels}_return"
+        apart = [ones[seed].metrics[name] - others[seed].metrics[name] for seed in seeds]
         mean, low, high = mean_interval(apart)
         said.append(f"{levels} {mean:+.1f} [{low:+.1f}, {high:+.1f}]: {', '.join(f'{each:+.1f}' for each in apart)}")
-    return f"Winner minus control of the same run, {counted(len(winners), 'run')}: " + "; ".join(said)
+    return f"{what}, {counted(len(seeds), 'pair')}: " + "; ".join(said)
+
+
+def unpaired(ones: Mapping[int, Observation], others: Mapping[int, Observation]) -> str:
+    """Say how far the differences of the means may be if seeds pair nothing: Welch's 95% intervals."""
+    said = []
+    for levels in ("test", "train"):
+        name = f"{levels}_return"
+        low, high = welch_interval(*([o.metrics[name] for o in each.values()] for each in (ones, others)))
+        said.append(f"{levels} [{low:+.1f}, {high:+.1f}]")
+    return f"the same without pairs: {', '.join(said)}"
+
+
+def stored(results: Path, *places: str) -> list[Trial]:
+    """Return the trials in these folders of the results; some may not be there yet."""
+    found = [results / place for place in places if any((results / place).rglob(RUN_FILE))]
+    return trials(found) if found else []
+
+
+def print_tuned(game: str, results: Path, console: Console) -> None:
+    """Print what populations reached with level replay and without it, beside their members that nothing changed."""
+    tuned = {levels: finals(stored(results, f"levels_{levels}/{game}/near-pbt")) for levels in ("replay", "uniform")}
+    shuffled = {"DrAC alone, shuffled scores": after(stored(results, f"levels_shuffled/{game}/drac"))}
+    for levels, (winners, kept) in tuned.items():
+        if len(kept) < 4:
+            continue
+        others = {
+            "Near PBT, 4 members": list(winners.values()),
+            "DrAC alone, the runs of before": after(stored(results, f"levels_{levels}/{game}/drac")),
+            "DrAC alone, 10M steps": after(stored(results, f"levels_{levels}_10M/{game}/drac"), LONGER),
+            **(shuffled if levels == "replay" else {}),
+        }
+        name = {"replay": "with level replay", "uniform": "with uniform levels"}[levels]
+        console.print(controls(game, f"{name}: the controls, DrAC alone", list(kept.values()), others))
+        console.print(gain("Winner minus control of the same run", winners, kept))
+    for what, replay, uniform in zip(("winners", "controls"), *tuned.values(), strict=True):
+        if len(replay.keys() & uniform.keys()) > 1:
+            console.print(gain(f"{game}, {what}: level replay minus uniform levels", replay, uniform))
+            console.print(unpaired(replay, uniform))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -203,28 +256,18 @@ def main(arguments: list[str] | None = None) -> None:
     console.print(compared("bfloat16", former, "float32", exact))
     console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))
 
-    def stored(*places: str, steps: int = 5_000_000) -> list[Observation]:
-        return after(trials([options.results / place for place in places]), steps)
-
-    longer = 10_000_000
+    results = options.results
     others = {
-        "Near PBT, 4 members, from the published settings": stored("procgen_short_start/bigfish/near-pbt"),
-        "DrAC alone with level replay": stored("levels_replay/bigfish/drac"),
-        "DrAC alone, 10M steps": stored("procgen/bigfish/drac", steps=longer),
+        "Near PBT, 4 members, from the published settings": after(
+            stored(results, "procgen_short_start/bigfish/near-pbt")
+        ),
+        "DrAC alone with level replay": after(stored(results, "levels_replay/bigfish/drac")),
+        "DrAC alone, 10M steps": after(stored(results, "procgen/bigfish/drac"), LONGER),
     }
-    console.print(controls("DrAC alone", stored("levels_uniform/bigfish/drac", "procgen/bigfish/drac"), others))
-
-    tuned = [one for one in trials([options.results / "levels_replay/bigfish/near-pbt"]) if one.done]
-    winners = [o for one in tuned if (o := one.final) is not None]
-    kept = [o for one in tuned if (o := one.run.history.find((0, one.run.about["rounds"] - 1))) is not None]
-    others = {
-        "Near PBT, 4 members": winners,
-        "DrAC alone, the runs of before": stored("levels_replay/bigfish/drac"),
-        "DrAC alone, 10M steps": stored("levels_replay_10M/bigfish/drac", steps=longer),
-        "DrAC alone, shuffled scores": stored("levels_shuffled/bigfish/drac"),
-    }
-    console.print(controls("with level replay: the controls, DrAC alone", kept, others))
-    console.print(gain(winners, kept))
+    alone = after(stored(results, "levels_uniform/bigfish/drac", "procgen/bigfish/drac"))
+    console.print(controls("bigfish", "DrAC alone", alone, others))
+    for game in ("bigfish", "leaper", "starpilot"):
+        print_tuned(game, results, console)
     every = ("procgen", "procgen_short", "procgen_short_start", "start_defaults", "levels_*")
     console.print(repeats_table(trials([path for name in every for path in options.results.glob(name)]), least=10))
 

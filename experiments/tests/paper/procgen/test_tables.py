@@ -319,7 +319,7 @@ def test_the_stored_trials_are_read_and_stand_beside_the_published_figure(capsys
 def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     procgen_curves.main([])
     out = capsys.readouterr().out
-    assert "135 pairs of agents that share an interval or more: equal in all of them 93, in none 42, in some 0" in out
+    assert "163 pairs of agents that share an interval or more: equal in all of them 93, in none 70, in some 0" in out
     printed = [line.split("|") for line in out.splitlines()]
     rows: defaultdict[str, list[list[str]]] = defaultdict(list)
     for cells in printed:
@@ -339,7 +339,14 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     assert rows["the best of four of them by score, all 70 choices"] == [["", "3.9", "", "7.4"]]
     assert rows["DrAC alone with level replay"] == [["5", "6.6 ± 1.1", "0.00091", "7.4 ± 1.6"]]
     assert rows["with level replay: the controls, DrAC alone"] == [["5", "7.8 ± 2.4", "", "10.3 ± 2.5"]]
-    assert rows["Near PBT, 4 members"] == [["5", "9.4 ± 1.9", "0.28", "11.4 ± 2.0"]]
+    assert rows["with uniform levels: the controls, DrAC alone"] == [["5", "3.0 ± 1.0", "", "6.6 ± 2.3"]]
+    assert rows["Near PBT, 4 members"] == [
+        ["5", "9.4 ± 1.9", "0.28", "11.4 ± 2.0"],
+        ["5", "6.7 ± 4.3", "0.13", "8.7 ± 4.3"],
+    ]
+    said = " ".join(out.split())
+    assert "bigfish, controls: level replay minus uniform levels, 5 pairs: test +4.8 [+1.1, +8.5]" in said
+    assert "the same without pairs: test [+1.8, +7.8], train [+0.2, +7.2]" in said
     assert rows["500k"] == [
         ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"],
         ["4.37 ± 0.51, 3 seeds", "4.94 ± 0.63, 3 seeds", "0.30"],
