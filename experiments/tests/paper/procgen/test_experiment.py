@@ -22,9 +22,9 @@ from popbandits.storage import Store
 from popbandits_experiments import agents
 from popbandits_experiments.paper.commands.procgen import Preset
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
-from popbandits_experiments.paper.procgen.methods import parse_steps
+from popbandits_experiments.paper.procgen.methods import PUBLISHED, parse_steps
 from popbandits_experiments.paper.procgen.tables import OLD_DEFAULTS
-from popbandits_experiments.paper.procgen.task import PUBLISHED, SPACE, Examined, Task, published_values
+from popbandits_experiments.paper.procgen.task import SPACE, Examined, Task, published_values
 
 # Episodes of bossfight are short while nothing is known about the game.
 TINY = Preset(
@@ -151,6 +151,12 @@ def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
         (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
         (["--levels", "replay", "--methods", "drac", "pbt"], "add --select-on validation for pbt"),
         (["--at-a-time", "0"], "--at-a-time must be at least 1, got 0"),
+        (["--method", "ppo", "--set", "alpha=0.2"], "ppo has the hyperparameters lr, clip, entropy, got 'alpha'"),
+        (["--method", "drac", "--set", "clip=0.6"], "must be in the ranges that populations tune: 'clip'"),
+        (["--method", "drac", "--set", "clip=wide"], "must be in the ranges that populations tune: 'clip'"),
+        (["--method", "drac", "--set", "augmentation=blur"], "ranges that populations tune: 'augmentation'"),
+        (["--method", "drac", "--set", "clip"], "--set: must be NAME=VALUE, such as clip=0.45, got 'clip'"),
+        (["--method", "drac", "pbt", "--set", "clip=0.3"], "--set is for agents alone (ppo, drac, ucb-drac), got pbt"),
         (["--time-limit", "0"], "--time-limit: must be above 0 seconds, got '0'; leave it out for no limit"),
         (["--time-limit", "soon"], "--time-limit: must be above 0 seconds, got 'soon'"),
     ],
@@ -251,6 +257,15 @@ def test_models_can_be_fitted_as_the_published_code_does(
         with pytest.raises(SystemExit):
             planned(["--methods", "pbt", option], tmp_path, monkeypatch)
         assert f"{option} is for methods with a model, got pbt" in capsys.readouterr().err
+
+
+def test_an_agent_alone_can_have_values_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ["--set", "clip=0.45", "augmentation=flip"]
+    (drac,) = planned(["--methods", "drac", *own], tmp_path, monkeypatch)
+    assert drac.space == {**PUBLISHED, "clip": 0.45, "augmentation": "flip"}
+    ppo, ucb = planned(["--methods", "ppo", "ucb-drac", "--set", "clip=0.45"], tmp_path, monkeypatch)
+    assert ppo.space == {**published_values("ppo"), "clip": 0.45}
+    assert ucb.space == {**published_values("ucb-drac"), "clip": 0.45}
 
 
 def test_runs_that_train_at_the_same_time_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

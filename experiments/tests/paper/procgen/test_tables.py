@@ -42,6 +42,7 @@ def made_up(
 ) -> None:
     """A finished run whose best member had these returns, and whose other members had others."""
     tuned = method in TUNED
+    values = {"lr": 0.5} if tuned else {"lr": 5e-4, **more.pop("own", {})}
     size, rate = more.pop("size", 2 if tuned else 1), more.pop("rate", (0.1, 1.0))
     start = {"start": [{"config": {"lr": 0.5}, "decision": {}}]} if more.pop("started", False) else {}
     settings = SETTINGS | {"game": game, "algorithm": "drac" if tuned else method} | more
@@ -63,10 +64,8 @@ def made_up(
         score = 99.0 if round_ == 0 else float(size - member)
         metrics = {"train_return": train + member, "test_return": test + 10 * member} if round_ else {}
         parent = (member, round_ - 1) if round_ else None
-        observations.append(
-            Observation(member, round_, {"lr": 0.5}, parent, score_before=0.0, score=score, metrics=metrics)
-        )
-    with Store.create(directory, Space({"lr": rate} if tuned else {"lr": 0.5}), about) as store:
+        observations.append(Observation(member, round_, values, parent, score_before=0.0, score=score, metrics=metrics))
+    with Store.create(directory, Space({"lr": rate} if tuned else values), about) as store:
         store.write(observations=observations)
 
 
@@ -196,6 +195,19 @@ def test_an_agent_alone_counts_once_for_a_seed_and_stands_beside_populations_of_
         [("DrAC", 0), ("DrAC", 1), ("DrAC", 1), ("PB2-Mix", 0)]
     ] * 2
     assert [group[-1].settings["score_on"] for group in groups] == ["training", "validation"]
+
+
+def test_an_agent_with_values_of_its_own_has_a_row_beside_the_published_one(tmp_path: Path) -> None:
+    for seed in range(3):
+        made_up(tmp_path, "bigfish", "pbt", seed, 3.0)
+        made_up(tmp_path, "bigfish", "drac", seed, 1.0)
+        made_up(tmp_path / "own", "bigfish", "drac", seed, 2.0, own={"clip": 0.45, "augmentation": "flip"})
+    cells = [(row[1], row[3], row[5]) for row in printed(tmp_path)[2:5]]
+    assert cells == [
+        ("DrAC", "1.0 ± 0.0", "–"),
+        ("DrAC, clip 0.45, augmentation flip", "2.0 ± 0.0", "–"),
+        ("PBT", "**3.0 ± 0.0**", "6.6 ± 2.4"),
+    ]
 
 
 def test_what_is_not_finished_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

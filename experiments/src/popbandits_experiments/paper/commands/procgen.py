@@ -39,7 +39,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
 
     A population of DrAC agents learns a game while its learning rate, clipping,
     entropy bonus, regularisation and augmentation are tuned; or one agent learns
-    alone, with the published settings (ppo, drac, ucb-drac). Several games, methods
+    alone, with the published settings or others (ppo, drac, ucb-drac). Several games, methods
     and seeds make a grid, with one run for each in DIR/GAME/METHOD/SEED. The same
     command resumes where it stopped and skips finished runs.
 
@@ -77,6 +77,14 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         help="scale of the learning rate's range (linear, as published)",
     )
     add("--start", choices=["defaults"], help="let the first member begin with the published settings (all are drawn)")
+    add(
+        "--set",
+        nargs="+",
+        type=_setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="train agents alone with these values, such as clip=0.45 (the published ones)",
+    )
     add(
         "--continued-only",
         action="store_true",
@@ -163,6 +171,17 @@ def _steps(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _setting(text: str) -> tuple[str, Any]:
+    """Parse a hyperparameter and its value: a number, or a label."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, such as clip=0.45, got {text!r}")
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -210,7 +229,7 @@ def planned(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     from popbandits.explorers import RandomSearch
     from popbandits.run import Experiment
     from popbandits_experiments.paper.procgen.environments import GAMES
-    from popbandits_experiments.paper.procgen.task import Task, published_values, tuned_space
+    from popbandits_experiments.paper.procgen.task import Task, published_values, tuned_space, values_alone
 
     given = {name: getattr(arguments, name) for name in ("population", "steps", "interval")}
     size = replace(QUICK if arguments.quick else FULL, **{k: v for k, v in given.items() if v is not None})
@@ -232,6 +251,9 @@ def planned(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             f"with --levels {levels}, members train on different levels, so their training episodes do not compare; "
             f"add --select-on validation for {tuned[0]}"
         )
+    own = dict(arguments.set)
+    if own and tuned:
+        raise ArgumentError(f"--set is for agents alone ({', '.join(ALONE)}), got {tuned[0]}; leave one of them out")
     for seed, game, method in product(seeds, games, methods):
         members = 1 if method in ALONE else size.population
         task = Task(
@@ -250,7 +272,7 @@ def planned(arguments: argparse.Namespace) -> Iterator["Experiment"]:
         task.settings()  # Raises now rather than in the first interval.
         experiment = Experiment(
             task,
-            tuned_space(arguments.lr_scale, levels) if method in TUNED else published_values(task.algorithm, levels),
+            tuned_space(arguments.lr_scale, levels) if method in TUNED else values_alone(task.algorithm, levels, own),
             _explorer(method, arguments) if method in TUNED else RandomSearch(),
             start=[published_values(task.algorithm, levels)] if method in TUNED and arguments.start else None,
             population=members,

@@ -1,6 +1,8 @@
 """Methods and budgets of the paper's Procgen experiment, as the command line names them. Cheap to import."""
 
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from popbandits.errors import ArgumentError
 from popbandits.methods import Method
@@ -14,6 +16,12 @@ TUNED: dict[str, Method] = {
 
 ALONE = {"ppo": "PPO", "drac": "DrAC", "ucb-drac": "UCB-DrAC"}
 """Methods with one agent and the published hyperparameters."""
+
+PUBLISHED: Mapping[str, Any] = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
+"""Hyperparameters of an agent that trains alone: the values of the DrAC paper (Raileanu et al. 2021)."""
+
+REPLAY_PUBLISHED: Mapping[str, Any] = {"temperature": 0.1, "staleness": 0.1}
+"""What level replay adds to them: its paper's choice for Procgen (Jiang et al. 2021)."""
 
 LABELS = ALONE | {name: method.label for name, method in TUNED.items()}
 """Labels in the order of the paper's tables, then those of methods that it does not have."""

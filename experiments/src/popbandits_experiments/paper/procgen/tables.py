@@ -21,7 +21,7 @@ from popbandits.run.recipes import current
 from popbandits.storage.folders import run_folders
 from popbandits.storage.schema import RUN_FILE
 from popbandits_experiments.paper.procgen import published
-from popbandits_experiments.paper.procgen.methods import AGENT, ALONE, LABELS, short
+from popbandits_experiments.paper.procgen.methods import AGENT, ALONE, LABELS, PUBLISHED, REPLAY_PUBLISHED, short
 from popbandits_experiments.paper.score_tables import Cell, ScoreTable, score_table
 
 OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training", "levels": "uniform"}
@@ -64,9 +64,11 @@ class Trial:
 
     @property
     def variant(self) -> tuple[str, ...]:
-        """Departures from the paper in what is tuned; empty if there is none, or for a single agent."""
+        """Departures from the paper in what is tuned, or from the published values of a single agent."""
         if self.run.space.fixed:
-            return ()
+            values = self.run.space.complete({})
+            known = {name: value for name, value in (*PUBLISHED.items(), *REPLAY_PUBLISHED.items()) if name in values}
+            return tuple(_said(name, values[name]) for name, value in known.items() if values[name] != value)
         logarithmic = any(number.name == "lr" and number.log for number in self.run.space.numerical)
         method = self.run.about.get("method") or {}
         departures = {
@@ -93,6 +95,11 @@ class Trial:
         return ALONE.get(self.settings["algorithm"], self.run.method) if self.run.space.fixed else self.run.method
 
     @property
+    def row(self) -> str:
+        """Label of its row in a table: a single agent with values of its own has one of its own."""
+        return ", ".join([self.method, *self.variant]) if self.run.space.fixed else self.method
+
+    @property
     def final(self) -> Observation | None:
         """The best-scoring observation among the members tested in the last round."""
         return max(self.tested, key=lambda o: (o.score, -o.member), default=None)
@@ -112,6 +119,10 @@ class Trial:
         """Return the mean return of the best member of a run that is done."""
         assert self.final is not None
         return float(self.final.metrics[f"{levels}_return"])
+
+
+def _said(name: str, value: Any) -> str:
+    return f"{name} {value:g}" if is_real(value) else f"{name} {value}"
 
 
 def trials(
@@ -172,7 +183,7 @@ def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
         alone = [
             one
             for one in kinds.pop((), [])
-            if scores.setdefault((one.settings["game"], one.method, one.run.about["seed"]), one.settings["score_on"])
+            if scores.setdefault((one.settings["game"], one.row, one.run.about["seed"]), one.settings["score_on"])
             == one.settings["score_on"]
         ]
         yield from ([*alone, *kinds[kind]] for kind in sorted(kinds)) if kinds else [alone]
@@ -182,8 +193,8 @@ def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
     """Build the table of each set of levels from finished trials."""
     order = [*LABELS.values()]
     tasks: dict[str, dict[str, list[Trial]]] = {}
-    for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method))):
-        tasks.setdefault(one.settings["game"], {}).setdefault(one.method, []).append(one)
+    for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method), one.row)):
+        tasks.setdefault(one.settings["game"], {}).setdefault(one.row, []).append(one)
     return {
         levels: score_table(
             {
@@ -201,7 +212,7 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
     for name in ("game", "method", "budget", "here", "p", "published"):
         left = name in ("game", "method", "budget")
         view.add_column(name, justify="left" if left else "right", no_wrap=True)
-    sizes = {one.method: one.population for one in group}
+    sizes = {one.row: one.population for one in group}
     steps = short(group[0].steps)
     shares = published.NORMALISED if levels == "test" and scores.baseline == published.BASELINE else {}
     parts = [
@@ -236,14 +247,14 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
     if plain:
         console.width = 10_000
     for group in comparable(given):
-        one = group[-1]  # Single agents, which have no variant, come first.
+        one = group[-1]  # Single agents, whose rows have names of their own, come first.
         how = [f"{short(one.steps)} steps a member in intervals of {short(one.settings['interval'])}"]
         how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
         if one.settings["difficulty"] != "easy":
             how.insert(0, f"{one.settings['difficulty']} levels")
         if one.settings["levels"] != "uniform":
             how.append(REPLAYS.get(one.settings["levels"], one.settings["levels"]))
-        how += one.variant
+        how += () if one.run.space.fixed else one.variant
         for levels, scores in score_tables(group).items():
             console.print(f"{LEVELS[levels]}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
             console.print(table(levels, scores, group, plain), highlight=False)

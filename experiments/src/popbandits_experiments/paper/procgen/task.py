@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from popbandits.agent import Outcome
-from popbandits.errors import AgentError
-from popbandits.space import log
+from popbandits.errors import AgentError, ArgumentError, SpaceError
+from popbandits.space import Space, log
 from popbandits_experiments.paper.procgen.agent import (
     PPO,
     DrAC,
@@ -25,6 +25,7 @@ from popbandits_experiments.paper.procgen.agent import (
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits_experiments.paper.procgen.environments import Difficulty
 from popbandits_experiments.paper.procgen.learner import Sizes
+from popbandits_experiments.paper.procgen.methods import PUBLISHED, REPLAY_PUBLISHED
 
 Algorithm = Literal["ppo", "drac", "ucb-drac"]
 LRScale = Literal["linear", "log"]
@@ -39,14 +40,8 @@ SPACE: Mapping[str, Any] = {
 }
 """Space that a population tunes: DrAC's hyperparameters, with the ranges of the paper's appendix."""
 
-PUBLISHED: Mapping[str, Any] = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
-"""Hyperparameters of an agent that trains alone: the values of the DrAC paper (Raileanu et al. 2021)."""
-
 REPLAY_SPACE: Mapping[str, Any] = {"temperature": log(0.05, 2.0), "staleness": (0.0, 1.0)}
 """What level replay adds to the space: a little more than the values that its paper tries (Jiang et al. 2021)."""
-
-REPLAY_PUBLISHED: Mapping[str, Any] = {"temperature": 0.1, "staleness": 0.1}
-"""What level replay adds to the hyperparameters of an agent that trains alone: its paper's choice for Procgen."""
 
 TESTED_ON = ("train", "test")
 
@@ -65,6 +60,23 @@ def published_values(algorithm: Algorithm, levels: LevelChoice = "uniform") -> d
     """
     own = {name: PUBLISHED[name] for name in ALGORITHMS[algorithm].HYPERPARAMETERS}
     return own | ({} if levels == "uniform" else dict(REPLAY_PUBLISHED))
+
+
+def values_alone(algorithm: Algorithm, levels: LevelChoice, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters of an agent that trains alone: the published ones, but for its own.
+
+    >>> values_alone("ppo", "uniform", {"clip": 0.45})
+    {'lr': 0.0005, 'clip': 0.45, 'entropy': 0.01}
+    """
+    values = published_values(algorithm, levels)
+    if unknown := own.keys() - values:
+        raise ArgumentError(f"{algorithm} has the hyperparameters {', '.join(values)}, got {min(unknown)!r}")
+    tuned, given = tuned_space(levels=levels), {**values, **own}
+    try:
+        Space({name: tuned[name] for name in values}).check(given)
+    except SpaceError as error:
+        raise ArgumentError(f"an agent's own values must be in the ranges that populations tune: {error}") from error
+    return given
 
 
 @dataclass(frozen=True)
