@@ -16,8 +16,8 @@ INTERVAL = 2
 
 
 class Doomed(Climber):
-    """Stops for ever at one moment of its life, on any node but the head; there it stops, after an interval, until that
-    has happened."""
+    """Stops for ever at one moment of its life, on any node but the head. After its first interval it waits until that
+    node is lost: on the head always, elsewhere once the loss has begun."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.come_to("starting", config)
@@ -29,8 +29,10 @@ class Doomed(Climber):
 
     def step(self) -> dict[str, Any]:
         self.come_to("training", self.config)
-        if self.iteration >= INTERVAL and this_node() == self.config["head"]:
-            wait_for(Path(self.config["folder"], "lost"))
+        folder = Path(self.config["folder"])
+        # An actor there lives a little longer than its node, long enough to train whatever is left.
+        if self.iteration >= INTERVAL and (this_node() == self.config["head"] or (folder / "reached").exists()):
+            wait_for(folder / "lost")
         return {**super().step(), "node": this_node()}
 
     def save_checkpoint(self, folder: str) -> dict[str, Any]:
