@@ -3,6 +3,7 @@
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,13 @@ def test_trials_of_several_entries_train_together_within_the_time(
     assert [entry.missing()[0] for entry in entries] == [1, 2]  # PBT's seed 0 is among the stored results.
     assert 60 < entries[0].missing()[1] < 1e6
     calls: list[tuple[list[Experiment], int, float]] = []
-    monkeypatch.setattr(queue, "train", lambda *given: calls.append(given))
+    wholes: list[bool] = []
+
+    def train(*given: Any, whole: bool) -> None:
+        calls.append(given)
+        wholes.append(whole)
+
+    monkeypatch.setattr(queue, "train", train)
     queue.work(entries, 30, at_a_time=12)  # Too short for a round.
     assert calls == []
     queue.work(entries, 500, at_a_time=12)
@@ -112,6 +119,8 @@ def test_trials_of_several_entries_train_together_within_the_time(
     ]
     assert all(isinstance(one.agent, Task) and one.agent.at_a_time == at_a_time == 12 for one in experiments)
     assert 400 < seconds <= 500
+    queue.work(entries, 500, at_a_time=12, whole=True)
+    assert wholes == [False, True]
 
 
 def test_trials_are_trained_and_stored_and_then_nothing_is_missing(

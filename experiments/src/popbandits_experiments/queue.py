@@ -179,11 +179,11 @@ class Trial:
         return float(task.rounds * task.interval) * _seconds_of_step(alone)
 
 
-def train_trials(entries: Sequence[Trials], seconds: float, at_a_time: int) -> None:
-    """Resume or begin the trials that are not finished."""
+def train_trials(entries: Sequence[Trials], seconds: float, at_a_time: int, whole: bool) -> None:
+    """Resume or begin the trials that are not finished; with `whole`, begin only those that end in time."""
     if seconds >= SHORTEST:
         trials = [trial for entry in entries for trial in entry.trials(at_a_time) if not trial.finished]
-        train([trial.experiment for trial in trials], at_a_time, seconds)
+        train([trial.experiment for trial in trials], at_a_time, seconds, whole=whole)
 
 
 def store(entries: Sequence[Entry]) -> list[Path]:
@@ -265,7 +265,9 @@ def _groups(entries: Sequence[Entry]) -> Iterator[Batches | list[Trials]]:
             yield from (entry for entry in same if isinstance(entry, Batches))
 
 
-def work(entries: Sequence[Entry], seconds: float, extra: Sequence[str] = (), at_a_time: int = 1) -> None:
+def work(
+    entries: Sequence[Entry], seconds: float, extra: Sequence[str] = (), at_a_time: int = 1, whole: bool = False
+) -> None:
     """Run what is missing, in order, until the seconds are over."""
     end = time.monotonic() + seconds
     for group in _groups(entries):
@@ -277,7 +279,7 @@ def work(entries: Sequence[Entry], seconds: float, extra: Sequence[str] = (), at
             group.work(left, extra)
         else:
             print(*(f"{entry.words}:" for entry in group), sep="\n", flush=True)
-            train_trials(group, left, at_a_time)
+            train_trials(group, left, at_a_time, whole)
 
 
 def missing(entries: Sequence[Entry]) -> str:
@@ -301,6 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--queue", type=Path, default=QUEUE, help="file of the queue (%(default)s)")
     parser.add_argument("--seconds", type=float, default=600, help="start nothing after this time (%(default)s)")
     parser.add_argument("--at-a-time", type=int, default=1, help="members of Procgen's trials at a time (one trial)")
+    parser.add_argument("--whole", action="store_true", help="begin only trials of Procgen that end in time")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="device of `ground`")
     parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     options = parser.parse_args(arguments)
@@ -313,7 +316,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*kept, f"{counted(len(kept), 'trial')} stored", sep="\n")
         else:
             digits = ["--digits", str(options.digits)] if options.digits else []
-            work(entries, options.seconds, ["--device", options.device, *digits], options.at_a_time)
+            extra = ["--device", options.device, *digits]
+            work(entries, options.seconds, extra, options.at_a_time, options.whole)
     except PopbanditsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

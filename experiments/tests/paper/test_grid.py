@@ -89,6 +89,22 @@ def test_a_grid_that_ran_out_of_time_goes_on_to_the_same_histories(
         assert observed(tmp_path / seed) == observed(tmp_path / "whole" / seed)
 
 
+def test_a_run_that_would_not_be_finished_in_time_is_not_begun_if_only_whole_ones_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    assert run_grid(experiments(tmp_path / "enough")[:1], no_view, time_limit=1000)
+    enough = clock.now + 3  # For one run, and a round of another.
+    for whole, lengths in ((False, [4, 1]), (True, [4])):
+        folder = tmp_path / str(whole)
+        assert not run_grid(experiments(folder), no_view, time_limit=enough, whole=whole)
+        done = [len(History.load(folder / seed)) // 2 for seed in "01" if (folder / seed).exists()]
+        assert done == lengths
+    # What is begun goes on.
+    assert not run_grid(experiments(tmp_path / "False"), no_view, time_limit=3, whole=True)
+    assert len(History.load(tmp_path / "False" / "1")) > 2
+
+
 def test_what_is_finished_is_left_alone(tmp_path: Path) -> None:
     first, second = experiments(tmp_path)
     assert run_grid([first], no_view)
@@ -115,6 +131,7 @@ def test_what_is_finished_is_left_alone(tmp_path: Path) -> None:
             {"space": {"step": Float("step", (0.1, 1.0), log=True)}},
             r"got space\.step 'float \[0\.1, 1\.0\] log' for .*, which has 'float \[0\.1, 1\.0\]'",
         ),
+        ({"space": {"step": (0.1, 1.0), "kept": 2}}, r"got space\.kept 'always 2' for .*, which has None"),
         ({"start": [{"step": 0.5}]}, r"got start \[\{'step': 0\.5\}\] for .*, which has \[\]"),
     ],
 )

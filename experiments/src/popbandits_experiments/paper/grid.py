@@ -36,12 +36,15 @@ def run_grid(
     *,
     time_limit: float | None = None,
     at_a_time: int = 1,
+    whole: bool = False,
 ) -> bool:
     """Run or resume the experiments that are not finished; return whether all are finished now.
 
     If some fail, the others still run, and RunError is raised at the end. `view` makes the view of a run. With a
     `time_limit` in seconds, no round starts that might not end in time, except the first one. Of the agent's settings,
     those of where it trains may differ from those that a run was started with.
+    With `whole`, no run is started either that might not be finished in time, judging by the rounds so far: for
+    machines that lose unfinished runs.
 
     `at_a_time` counts members: runs start in the order given, as many as fit; one with more members trains alone.
     Runs that train at the same time are threads of this process, so that they can share a GPU. Ctrl-C then stops all
@@ -50,6 +53,7 @@ def run_grid(
     for experiment in experiments:
         _check(experiment)
     limit, failed = Limit(time_limit), dict[Path, RunError]()
+    assert not whole or all(experiment.rounds for experiment in experiments), "a whole run has a number of rounds"
 
     def train(number: int, experiment: Experiment) -> bool:
         """Finish a run, if the time allows; return whether it is finished or has failed."""
@@ -57,7 +61,7 @@ def run_grid(
         begun = (directory / RUN_FILE).exists()
         if begun and Result(directory).done:
             return True
-        if limit.over:
+        if limit.over or (whole and not begun and limit.too_short(experiment.rounds or 0)):
             return False
         timer = Timer(f"{directory} ({number} of {len(experiments)})", limit)
         try:
@@ -137,7 +141,8 @@ def _identity(about: Mapping[str, Any], space: Space, signer: Signer | None = No
     """Return the settings that identify a run, as far as a grid can get them wrong."""
     found = {"population": about["size"], "seed": about["seed"], "rounds": about["rounds"]}
     found["start"] = [each["config"] for each in about.get("start") or []]
-    found |= {f"space.{each.name}": str(each).partition(": ")[2] for each in (*space.numerical, *space.categorical)}
+    for name, words in space.rules():
+        found.setdefault(f"space.{name}", words)
     roles: tuple[Role, ...] = ("agent", "method")
     for role in roles:
         made = _complete(about[role] or {}, role, signer)
@@ -164,15 +169,24 @@ class Limit:
         """Seconds of the longest round so far."""
         self.stopped = False
         """True if no round is to start any more."""
+        self._rounds, self._seconds = 0, 0.0
+
+    def add(self, seconds: float) -> None:
+        """Add the time of a round."""
+        self.longest = max(self.longest, seconds)
+        self._rounds, self._seconds = self._rounds + 1, self._seconds + seconds
 
     @property
     def over(self) -> bool:
         """True if another round might not end in time; False before the first round."""
-        if self.stopped:
-            return True
-        if self._end is None or not self.longest:
+        return self.stopped or self.too_short(1)
+
+    def too_short(self, rounds: int) -> bool:
+        """Tell whether this many rounds might not end in time; False before the first round."""
+        if self._end is None or not self._rounds:
             return False
-        return time.monotonic() + SLACK * self.longest > self._end
+        needed = (rounds - 1) * self._seconds / self._rounds + SLACK * self.longest
+        return time.monotonic() + needed > self._end
 
 
 class Timer(View):
@@ -198,7 +212,7 @@ class Timer(View):
         now = time.monotonic()
         with suppress(OSError, ValueError):  # A full or closed log must not end the run.
             print(self._pace(now), file=sys.stderr, flush=True)
-        self._limit.longest = max(self._limit.longest, now - self._since)
+        self._limit.add(now - self._since)
         self._since = now
         self._round.clear()
         self._stopping = self._limit.over and not self._population.done

@@ -141,8 +141,13 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
     return start
 
 
-def train(experiments: Sequence["Experiment"], at_a_time: int, time_limit: float | None) -> bool:
-    """Run or resume the experiments that are not finished; return whether all are finished now."""
+def train(
+    experiments: Sequence["Experiment"], at_a_time: int, time_limit: float | None, *, whole: bool = False
+) -> bool:
+    """Run or resume the experiments that are not finished; return whether all are finished now.
+
+    See `run_grid` for `whole`.
+    """
     from popbandits.views.terminal import terminal_view
     from popbandits.views.view import View
     from popbandits_experiments.paper.grid import run_grid
@@ -151,7 +156,7 @@ def train(experiments: Sequence["Experiment"], at_a_time: int, time_limit: float
         """Return a view that fills the terminal, or, where several runs would, none."""
         return terminal_view(experiment.at_a_time) if at_a_time == 1 else View()
 
-    return run_grid(experiments, view, time_limit=time_limit, at_a_time=at_a_time)
+    return run_grid(experiments, view, time_limit=time_limit, at_a_time=at_a_time, whole=whole)
 
 
 def _print_tables(directories: list[Path]) -> None:
