@@ -10,7 +10,7 @@ begin with these settings, and DrAC alone with level replay; then, on each game,
 validation levels, with level replay and without it, where agents alone are the members of these populations that keep
 the published settings to the end. Last, agents that trained in two runs with the same seed and values, and whether they
 did the same. p is of Welch's t-test. Means and standard deviations are over the seeds, up to the last round that all of
-them reached. Nothing is trained here; docs/procgen.md says how these runs were made.
+them reached. Nothing is trained here; docs/procgen_results.md says how these runs were made.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Test what PB2-Mix's model saw in stored runs: the figures that docs/procgen.md explains its falling asleep by."""
+"""Test what PB2-Mix's model saw in stored runs: the figures that docs/procgen_results.md explains its falling asleep by."""
 
 from pathlib import Path
 

@@ -271,7 +271,7 @@ def test_the_stored_pairs_with_level_replay_are_those_of_the_documentation(capsy
     assert main(["procgen", "--table", str(RESULTS / "levels_uniform"), str(RESULTS / "levels_replay")]) == 0
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if " pairs | " in line]
     assert rows
-    assert set(rows) <= set((RESULTS.parents[1] / "docs/procgen.md").read_text("utf-8").splitlines())
+    assert set(rows) <= set((RESULTS.parents[1] / "docs/procgen_results.md").read_text("utf-8").splitlines())
 
 
 def test_a_file_that_cannot_be_read_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
