@@ -49,7 +49,7 @@ test-gpu: $(VENV)/.has-dev ## Run the tests that need an NVIDIA GPU, and check t
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.has-docs ## Build the documentation into build/docs; open build/docs/index.html
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build # not --quiet, which would hide the warnings that `strict` counts
 
 # The lowest versions that pyproject.toml declares, in an environment of their own, by the tests of the core alone:
 # those that pass on every system, and some that need Linux.

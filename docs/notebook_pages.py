@@ -3,6 +3,7 @@
 Notebooks are kept without outputs, so that none is out of date.
 """
 
+import re
 from base64 import b64encode
 from html import escape
 from pathlib import Path
@@ -23,6 +24,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         page = "\n\n".join([*map(cell_text, run(path).cells), note])
         files.append(File.generated(config, name.with_suffix(".md").as_posix(), content=page))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to notebooks, which readers of the repository follow, lead to their pages."""
+    return re.sub(r"\((notebooks/\w+)\.ipynb\)", r"(\1.md)", markdown)
 
 
 def run(path: Path) -> Any:
