@@ -39,9 +39,10 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
 
     A population of DrAC agents learns a game while its learning rate, clipping,
     entropy bonus, regularisation and augmentation are tuned; or one agent learns
-    alone, with the published settings or others (ppo, drac, ucb-drac). Several games, methods
-    and seeds make a grid, with one run for each in DIR/GAME/METHOD/SEED. The same
-    command resumes where it stopped and skips finished runs.
+    alone, with the published settings or others (ppo, drac, ucb-drac). Several
+    games, methods and seeds make a grid, with one run for each in
+    DIR/GAME/METHOD/SEED. The same command resumes where it stopped and skips
+    finished runs.
 
     After every tenth interval and at the end, agents play 100 episodes on the
     training levels and 100 on all levels. --table prints the paper's tables of these
