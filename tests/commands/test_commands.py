@@ -16,8 +16,9 @@ import pyarrow.parquet
 import pytest
 
 import popbandits
-from popbandits import History
+from popbandits import History, tune
 from popbandits.cli import main
+from popbandits.errors import AgentError
 from popbandits.reports import status as report
 from popbandits.storage import Store
 
@@ -251,6 +252,14 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
     assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
     assert "or resume with: popbandits resume undisturbed\n" in capsys.readouterr().err
     assert History.load("undisturbed") == undisturbed
+
+
+def test_a_dry_run_takes_the_folder_of_a_run_that_ended_before_its_first_interval(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(AgentError):
+        tune(lambda seed: None, {"x": (0.0, 1.0)}, directory=folder / "refused", progress=False)
+    assert main(["run", "climb.py", "--dry-run", "-o", "refused"]) == 0
 
 
 def test_a_range_that_looks_like_one_of_floats_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from popbandits import PBT, History, Population, resume
 from popbandits.basics.settings import ENGINES as ALL_ENGINES
-from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
+from popbandits.errors import AgentError, ArgumentError, DiskError, HistoryError, RunError
 from popbandits.history import Event, Observation
 from popbandits.run import Experiment, Result, run, tune
 from popbandits.run.loop import agent_seed
+from popbandits.space import Space
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
@@ -231,6 +232,25 @@ def test_a_folder_with_a_run_is_not_overwritten_and_the_error_says_what_to_type(
         tuned(Walker, "runs/first")
 
 
+def test_a_run_that_ended_before_its_first_interval_makes_way_for_a_new_one(tmp_path: Path) -> None:
+    with pytest.raises(AgentError):
+        tuned(lambda seed: None, tmp_path)
+    with Store.open(tmp_path, readonly=True) as store:
+        refused = store.about["id"]
+    assert tuned(Walker, tmp_path).done
+    with Store.open(tmp_path, readonly=True) as store:
+        assert store.about["id"] != refused
+        assert [event.kind for event in store.events()] == ["started", "finished"]
+
+
+def test_a_record_of_another_program_is_not_replaced_though_it_is_empty(tmp_path: Path) -> None:
+    Store.create(tmp_path, Space(space()), {"seed": 1}).close()
+    before = (tmp_path / "run.sqlite").read_bytes()
+    with pytest.raises(HistoryError, match="holds a run already"):
+        tuned(Walker, tmp_path)
+    assert (tmp_path / "run.sqlite").read_bytes() == before
+
+
 @pytest.mark.parametrize("engine", ["in-process", "threads"])
 @pytest.mark.parametrize("method", ["save", "load"])
 def test_an_agent_without_a_method_is_refused_when_it_is_built(engine: Any, method: str, tmp_path: Path) -> None:
@@ -257,7 +277,9 @@ def test_a_function_that_returns_no_agent_is_told_so(tmp_path: Path) -> None:
 
 def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"top level of a module, got <function .*use engine='threads'"):
-        tuned(lambda seed: Walker(seed), tmp_path, engine="processes")
+        tuned(lambda seed: Walker(seed), tmp_path / "run", engine="processes")
+    assert list(tmp_path.iterdir()) == []
+    assert tuned(Walker, tmp_path / "run", engine="processes").done
 
 
 @pytest.mark.parametrize(

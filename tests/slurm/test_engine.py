@@ -127,6 +127,7 @@ def test_an_agent_that_cannot_be_pickled_is_refused(tmp_path: Path) -> None:
         ArgumentError, match=r"sends the agent's maker .*, which cannot be pickled \(TypeError: .*'_thread"
     ):
         tuned(lambda seed: lock, tmp_path / "run", "local")
+    assert list(tmp_path.iterdir()) == []
 
 
 # Drivers that are killed

@@ -30,7 +30,7 @@ from popbandits.engines.engine import Engine, unpicklable
 from popbandits.engines.slurm_job import BEGAN_FILE, do
 from popbandits.engines.spawning import spawning
 from popbandits.engines.work import MAX_TRACEBACK_CHARACTERS, Failure, Job, JobReport, time_limit_failure
-from popbandits.errors import DiskError, RunError
+from popbandits.errors import DiskError, MissingExtraError, RunError
 from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
 from popbandits.storage.schema import is_plain
@@ -90,6 +90,17 @@ class SubmittedJob:
         return ""
 
 
+def pack(make_agent: MakeAgent) -> bytes:
+    """Pickle a maker of agents, and what it holds, for jobs; raise ArgumentError if that is not possible."""
+    try:
+        packed: bytes = library("cloudpickle", "slurm", "engine='slurm'").dumps(make_agent)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # Whatever the objects that it holds raise.
+        raise unpicklable("slurm", make_agent, error) from None
+    return packed
+
+
 class SlurmEngine(Engine):
     """An engine that submits jobs, at most `workers` at a time, those of one round as one job array."""
 
@@ -102,7 +113,6 @@ class SlurmEngine(Engine):
         round_timeout: float | None = None,
     ):
         super().__init__()
-        cloudpickle = library("cloudpickle", "slurm", "engine='slurm'")
         submitit = library("submitit", "slurm", "engine='slurm'")
         given: dict[str, Any] = dict(options or {})
         self._local = given.pop("cluster", "slurm") == "local"
@@ -112,10 +122,7 @@ class SlurmEngine(Engine):
                 "where sbatch works, such as a login node, or try it on this machine with slurm={'cluster': 'local'} "
                 "(--slurm cluster=local)"
             )
-        try:
-            self._packed = cloudpickle.dumps(make_agent)
-        except Exception as error:  # Whatever the objects that it holds raise.
-            raise unpicklable("slurm", make_agent, error) from None
+        self._packed = pack(make_agent)
         self._workers, self.round_timeout = workers, round_timeout
         self._minutes = float(given.pop("timeout_min", DEFAULT_TIMEOUT_MINUTES))
         self._running: list[SubmittedJob] = []

@@ -234,17 +234,22 @@ class ProcessWorker(Worker):
         self.process.close()
 
 
+def pack(make_agent: MakeAgent) -> bytes:
+    """Pickle a maker of agents for spawned processes; raise ArgumentError if they could not load it."""
+    try:
+        return pickle.dumps(make_agent)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ArgumentError(
+            "engine='processes' sends the agent's maker to other processes, so it must be a function or class at "
+            f"the top level of a module, got {make_agent!r} ({error}); move it there, or use engine='threads'"
+        ) from None
+
+
 class Processes(WorkerEngine):
     """An engine with long-lived spawned processes; if there are several GPUs, each process sees one, in turn."""
 
     def __init__(self, make_agent: MakeAgent, workers: int, round_timeout: float | None = None):
-        try:
-            self._packed = pickle.dumps(make_agent)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ArgumentError(
-                "engine='processes' sends the agent's maker to other processes, so it must be a function or class at "
-                f"the top level of a module, got {make_agent!r} ({error}); move it there, or use engine='threads'"
-            ) from None
+        self._packed = pack(make_agent)
         self._gpus = visible_gpus(os.environ)
         super().__init__(make_agent, workers, round_timeout)
 

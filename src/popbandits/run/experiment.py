@@ -19,8 +19,10 @@ from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine
 from popbandits.engines.slurm_engine import SlurmEngine
+from popbandits.engines.slurm_engine import pack as pack_for_slurm
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
+from popbandits.engines.workers import pack as pack_for_processes
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import History
 from popbandits.methods import PARTS, choose, implied
@@ -187,6 +189,13 @@ class Experiment:
         """Make the population."""
         with history.blamed() if isinstance(history, Store) else nullcontext():
             return Population.of(self.plan, history)
+
+    def require_sendable(self) -> None:
+        """Raise ArgumentError if the engine could not send the agent to its workers; nothing is started."""
+        if self.engine == "processes":
+            pack_for_processes(cast(MakeAgent, self.agent))
+        elif self.engine == "slurm":
+            pack_for_slurm(cast(MakeAgent, self.agent))
 
     def make_engine(self) -> Engine:
         """Make the engine."""

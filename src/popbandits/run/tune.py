@@ -185,7 +185,8 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     given = new_folder(time.strftime("%Y-%m-%d-%H%M%S")) if experiment.directory is None else experiment.directory
     directory = absolute_path(given)
     shown = experiment.progress if progress is None else progress
-    _ = experiment.plan  # Raises for bad arguments before anything is written.
+    _ = experiment.plan  # Raises for bad arguments before anything is written, and so does the next line.
+    experiment.require_sendable()
     with _disk_errors(directory):
         return _begin(experiment.changed(directory=directory, progress=shown), directory)
 
@@ -200,11 +201,12 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
     with closing(Lock(directory)):
-        if holds_run(directory / RECORD):
+        if holds_interval(directory):
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
+            (directory / RECORD).unlink(missing_ok=True)  # A run that ended before its first interval has no results.
             record = experiment.record(Signer(run_id, space.to_json())) | origin() | {ID: run_id}
             store = Store.create(directory, space, record)
         return _train(experiment, store)
@@ -345,6 +347,17 @@ def _terminal(workers: int) -> View:
     from popbandits.views.terminal import terminal_view  # rich is slow to import.
 
     return terminal_view(workers)
+
+
+def holds_interval(directory: Path) -> bool:
+    """Tell whether a folder holds a run with a recorded interval, or a record that is not one of `tune`."""
+    if not holds_run(directory / RECORD):
+        return False
+    try:
+        with Store.open(directory, readonly=True) as store:
+            return len(store) > 0 or ID not in store.about  # Others than `tune` record runs too.
+    except HistoryError:
+        return True
 
 
 def new_folder(name: str) -> Path:
