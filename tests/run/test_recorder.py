@@ -70,5 +70,5 @@ def test_a_disk_that_refuses_is_told_from_a_history_that_does_not_fit(tmp_path: 
         assert not isinstance(twice.value, DiskError)
     with Store.open(tmp_path, readonly=True) as store:
         recorder = Recorder(Population({"lr": (0.0, 1.0)}, PBT(), size=1, history=population.history), store)
-        with pytest.raises(DiskError, match="nothing was saved: free space or make the folder writable"):
+        with pytest.raises(DiskError, match="nothing was saved: allow this user to read and write there"):
             recorder.ask()

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import resource
 import sqlite3
 import subprocess
@@ -300,7 +301,10 @@ def test_a_record_on_a_disk_that_fails_is_not_called_damaged(tmp_path: Path, mon
 def test_a_disk_that_refuses_a_new_run_is_told_with_a_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         failing("mkdir", errno.ENOSPC, lambda path, *_: str(path).endswith("run"), monkeypatch),
-        pytest.raises(DiskError, match=r"No space left on device; nothing was recorded in .*give another directory"),
+        pytest.raises(
+            DiskError,
+            match=r"No space left on device; nothing was recorded in .*: free space there, or give another directory",
+        ),
     ):
         tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
 
@@ -313,7 +317,7 @@ def test_a_new_record_whose_log_cannot_be_copied_gets_no_name(tmp_path: Path, mo
             return super().execute(*args)
 
     monkeypatch.setattr(schema, "Connection", Failing)
-    with pytest.raises(HistoryError, match=r"got .*: disk I/O error; free space, or give another"):
+    with pytest.raises(HistoryError, match=r"got .*: disk I/O error; fix the disk, or give another"):
         tune(Walker, space(), PBT(), rounds=1, directory=tmp_path, progress=False)
     assert not (tmp_path / "run.sqlite").exists()
     monkeypatch.undo()
@@ -421,9 +425,12 @@ def test_a_folder_that_cannot_be_made_or_read_is_named(name: str, reason: str, t
 
 AS_SOMEBODY_ELSE = """
 import os, sys, tempfile
+from pathlib import Path
 from tests.engines.agents import Walker, space
+from popbandits import History
 from popbandits.run import resume, tune
 from popbandits.errors import PopbanditsError
+from popbandits.storage.disk import write_whole
 
 with tempfile.TemporaryDirectory() as first:  # Everything is imported while it can be read.
     tune(Walker, space(), directory=first, population=3, rounds=3, progress=False)
@@ -441,6 +448,9 @@ for attempt in (
     lambda: tune(Walker, space(), directory=f"{folder}/closed/run", progress=False),
     lambda: tune(Walker, space(), directory=f"{folder}/closed", progress=False),
     lambda: resume(f"{folder}/unwritable", trust=True, progress=False),
+    lambda: tune(Walker, space(), directory=f"{folder}/unfilled", progress=False),
+    lambda: History.load(f"{folder}/secret"),
+    lambda: write_whole(Path(folder, "closed", "page.html"), b""),
     lambda: tune(Closing, space(), directory=f"{folder}/run", population=3, rounds=3, progress=False),
 ):
     try:
@@ -465,15 +475,25 @@ def test_folders_that_are_closed_to_this_user_are_named(tmp_path_factory: pytest
     for path in (folder / "unwritable").iterdir():
         path.chmod(0o555 if path.is_dir() else 0o444)
     (folder / "unwritable").chmod(0o555)
+    (folder / "secret").mkdir(0o700)
+    (folder / "unfilled").mkdir()
+    (folder / "unfilled" / "run.lock").touch()
+    (folder / "unfilled" / "run.lock").chmod(0o666)
+    (folder / "unfilled").chmod(0o555)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", AS_SOMEBODY_ELSE, folder]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert ran.stderr == ""
-    made, locked, opened, closed, result = ran.stdout.splitlines()
+    made, locked, opened, unfilled, secret, page, closed, result = ran.stdout.splitlines()
     assert made.startswith(f"DiskError | could not make {folder}/closed/run: Permission denied")
     assert locked.startswith(f"DiskError | could not lock {folder}/closed/run.lock: Permission denied")
     assert opened.startswith(f"DiskError | could not lock {folder}/unwritable/run.lock: Permission denied")
+    assert unfilled.startswith(f"HistoryError | a run needs a folder that can be written to, got {folder}/unfilled: ")
+    assert secret.startswith(f"HistoryError | {folder}/secret/run.sqlite cannot be read: Permission denied; ")
+    assert page.startswith(f"DiskError | could not write {folder}/closed/page.html: Permission denied; ")
     assert closed.startswith("DiskError | ")
     assert "could not write to" in closed
     assert ": Permission denied; everything so far is in" in closed
+    for told in (made, locked, opened, unfilled, secret, page, closed):  # The disk works, and has space.
+        assert re.search("(; |: )allow this user to read and write there, (or|then) ", told)
     assert result == "True False"

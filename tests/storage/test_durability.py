@@ -252,7 +252,9 @@ def test_a_full_disk_is_an_error_that_leaves_nothing_half_written(tmp_path: Path
 
 def test_a_folder_that_cannot_be_made_is_said_to_be_the_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(HistoryError, match=r"a run needs a folder that can be written to, got .*file/run: .*; free"):
+    with pytest.raises(
+        HistoryError, match=r"a run needs a folder that can be written to, got .*file/run: .*; correct the path"
+    ):
         History(SPACE).save(tmp_path / "file" / "run")
 
 

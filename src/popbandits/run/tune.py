@@ -22,7 +22,7 @@ from popbandits.run.signing import ID, Signer, new_id, sign_all
 from popbandits.run.source import differences
 from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
-from popbandits.storage.disk import RECORD_ERRORS, absolute_path, required, resume_command
+from popbandits.storage.disk import RECORD_ERRORS, absolute_path, remedy, required, resume_command
 from popbandits.storage.lock import Lock
 from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
@@ -314,7 +314,7 @@ def _disk_errors(directory: Path) -> Iterator[None]:
         begun = is_plain(directory / RECORD)
         safe = "everything so far is in" if begun else "nothing was recorded in"
         way_on = "then resume the run" if begun else "or give another directory"
-        raise DiskError(f"{error}; {safe} {directory}: fix the disk, {way_on}") from error
+        raise DiskError(f"{error}; {safe} {directory}: {remedy(error)}, {way_on}") from error
 
 
 def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = None) -> Result:

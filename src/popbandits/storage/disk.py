@@ -25,6 +25,11 @@ _TEXTS = re.compile(
     + r"|database or disk is full|PytorchStreamWriter failed|inline_container\.cc.* unexpected pos|iostream error"
 )
 
+_REFUSED = (*map(os.strerror, (errno.EACCES, errno.EPERM, errno.EROFS)), "readonly database", "unable to open database")
+_FULL = (*map(os.strerror, (errno.ENOSPC, errno.EDQUOT)), "disk is full")
+_NO_PATH = tuple(map(os.strerror, (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)))
+"""Texts of the system and of SQLite about a disk that this user may not use, a full one, and a path that cannot be."""
+
 RECORD_ERRORS = (sqlite3.Error,)
 """Errors of a run's file; in the same code, others may be an agent's."""
 
@@ -79,8 +84,8 @@ def readable(path: Path) -> Iterator[None]:
         if isinstance(error, ReadError) or not isinstance(cause, Exception) or not _refuses(cause, path):
             raise
         raise ReadError(
-            f"could not read {path}: {reason(cause)}; nothing was changed: check that the disk works and that you may "
-            "write to this folder, then try again, or copy its folder to one that you own"
+            f"could not read {path}: {reason(cause)}; nothing was changed: {remedy(cause)}, then try again, or copy "
+            "its folder to one that you own"
         ) from cause
 
 
@@ -110,7 +115,7 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise DiskError(f"could not write {path}: {reason(error)}; free space there, or give another path") from error
+        raise DiskError(f"could not write {path}: {reason(error)}; {remedy(error)}, or give another path") from error
 
 
 def reason(error: Exception) -> str:
@@ -120,6 +125,21 @@ def reason(error: Exception) -> str:
     'Permission denied'
     """
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def remedy(error: Exception) -> str:
+    """Return what helps against an error of a disk, by its text: its number may be lost, as in another process.
+
+    >>> remedy(PermissionError(13, "Permission denied")), remedy(OSError(28, "No space left on device"))
+    ('allow this user to read and write there', 'free space there')
+    """
+    text = error_text(error)
+    remedies = {
+        "allow this user to read and write there": _REFUSED,
+        "free space there": _FULL,
+        "correct the path": _NO_PATH,
+    }
+    return next((each for each, texts in remedies.items() if any(one in text for one in texts)), "fix the disk")
 
 
 def fault(error: BaseException, folder: Path) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from popbandits.basics.wording import first_line
 from popbandits.errors import HistoryError
+from popbandits.storage.disk import remedy
 
 RUN_FILE = "run.sqlite"
 VERSION = 3
@@ -49,9 +50,7 @@ def _look(path: Path) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     except OSError as error:
-        raise HistoryError(
-            f"{path} cannot be read: {error.strerror}; check that the disk works, then try again"
-        ) from error
+        raise HistoryError(f"{path} cannot be read: {error.strerror}; {remedy(error)}, then try again") from error
 
 
 def is_plain(path: Path) -> bool:
@@ -103,7 +102,7 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
         os.replace(new, path)
     except (OSError, sqlite3.OperationalError) as error:
         raise HistoryError(
-            f"a run needs a folder that can be written to, got {path.parent}: {error}; free space, or give another"
+            f"a run needs a folder that can be written to, got {path.parent}: {error}; {remedy(error)}, or give another"
         ) from error
 
 

@@ -19,7 +19,7 @@ from popbandits.history.archive import Archive
 from popbandits.space import Space
 from popbandits.storage import coding, schema
 from popbandits.storage.coding import DECISION_COLUMNS, EVENT_COLUMNS, OBSERVATION_COLUMNS
-from popbandits.storage.disk import readable
+from popbandits.storage.disk import readable, remedy
 from popbandits.storage.schema import RUN_FILE
 
 Record = TypeVar("Record")
@@ -158,8 +158,7 @@ class Store(Archive):
             raise HistoryError(f"{self.path} holds each (member, round) once: {error}; append what is new") from error
         except sqlite3.OperationalError as error:
             raise WriteError(
-                f"could not write to {self.path}: {error}; nothing was saved: "
-                "free space or make the folder writable, then resume"
+                f"could not write to {self.path}: {error}; nothing was saved: {remedy(error)}, then resume"
             ) from error
         except sqlite3.DatabaseError as error:
             raise HistoryError(f"{self.path} is damaged: {error}; nothing was written to it") from error
