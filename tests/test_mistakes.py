@@ -37,6 +37,7 @@ def test_a_mistake_gets_its_message(
     mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
     text = said_to(mistake.code, tmp_path, capsys)
     assert fits(mistake.message, text), text
 

@@ -257,8 +257,9 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
 def test_a_dry_run_takes_the_folder_of_a_run_that_ended_before_its_first_interval(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    make_nothing: Any = lambda seed: None  # noqa: E731
     with pytest.raises(AgentError):
-        tune(lambda seed: None, {"x": (0.0, 1.0)}, directory=folder / "refused", progress=False)
+        tune(make_nothing, {"x": (0.0, 1.0)}, directory=folder / "refused", progress=False)
     assert main(["run", "climb.py", "--dry-run", "-o", "refused"]) == 0
 
 
@@ -429,6 +430,18 @@ def test_what_is_not_a_run_cannot_be_resumed(folder: Path, capsys: pytest.Captur
     )
 
 
+@pytest.mark.parametrize("command", ["resume", "replay"])
+def test_the_parent_folder_of_runs_is_answered_with_their_names(
+    command: str, undisturbed: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(6):
+        History(undisturbed.space).save(f"many/run-{number}")
+    assert main([command, "many"]) == 1
+    here = Path("many").absolute()
+    names = ", ".join(str(here / f"run-{number}") for number in range(5))
+    assert capsys.readouterr().err == f"popbandits: {here} holds runs but is none: give one of {names} and 1 more\n"
+
+
 # Look
 
 
@@ -442,7 +455,7 @@ def test_status_shows_several_runs_and_what_is_none(undisturbed: History, capsys
         ["undisturbed", "finished", "PBT", "4/4"],
         ["other", "finished", "PBT", "2/2"],
     ]
-    assert err == "popbandits: nothing holds no run: it has no run.sqlite; give the folder of a run\n"
+    assert err == "popbandits: there is no folder nothing; give the folder of a run\n"
     assert main(["status", ".", "other"]) == 0  # A folder of runs stands for all of them, each once.
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "other", "undisturbed"]
 

@@ -506,7 +506,7 @@ HISTORIES: dict[str, Case] = {
     "a folder without a run": (
         lambda: History.load("nowhere"),
         HistoryError,
-        "nowhere holds no run: it has no run.sqlite; give the folder of a run",
+        "there is no folder nowhere; give the folder of a run",
     ),
 }
 CASES = SPACES | CONFIGS | POPULATIONS | TOLD | EXPLORERS | HISTORIES

@@ -19,6 +19,9 @@ VERSION = 3
 BUSY_TIMEOUT_SECONDS = 30.0
 """Maximum seconds to wait for another process that is writing."""
 
+MAX_NAMED_RUNS = 5
+"""Maximum number of runs that an error names."""
+
 TABLES = {number: Path(__file__).with_name(f"schema-{number}.sql").read_text("utf-8").split(";") for number in (2, 3)}
 """Tables added by each version, from that of the first release on. A file is created or upgraded by creating the tables
 that it lacks."""
@@ -110,7 +113,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
     """Open the file of an existing run, and return its version too; upgrade it unless it is read-only."""
     _require_plain(path, readonly)
     if not holds_run(path):
-        raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
+        raise HistoryError(_why_no_run(path))
     connection = _reading(path) if readonly else _connect(path)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # No code in the file is run.
@@ -142,6 +145,18 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
             raise HistoryError(f"{path} is not a popbandits run: {error}; give the folder of one") from error
         raise
     return connection, version
+
+
+def _why_no_run(path: Path) -> str:
+    """Say why there is no run at a path, and name runs one folder below."""
+    folder = path.parent
+    if not os.path.lexists(folder):
+        return f"there is no folder {folder}; give the folder of a run"
+    runs = sorted(str(each.parent) for each in folder.glob(f"*/{path.name}"))
+    if not runs:
+        return f"{folder} holds no run: it has no {path.name}; give the folder of a run"
+    more = f" and {len(runs) - MAX_NAMED_RUNS} more" if len(runs) > MAX_NAMED_RUNS else ""
+    return f"{folder} holds runs but is none: give one of {', '.join(runs[:MAX_NAMED_RUNS])}{more}"
 
 
 @cache
