@@ -406,6 +406,16 @@ def test_a_finished_run_can_be_given_more_rounds(undisturbed: History, capsys: p
     assert len(history) == 24
 
 
+def test_a_run_is_not_resumed_with_fewer_rounds_than_it_has_done(
+    undisturbed: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["resume", "undisturbed", "--rounds", "3"])
+    said = "popbandits resume: rounds must be at least the 4 that the run has done, got 3\n"
+    assert capsys.readouterr().err == f"{said}See: popbandits resume --help\n"
+    assert main(["resume", "undisturbed", "--rounds", "4"]) == 0
+
+
 def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,12 @@ def last_scores(store: Store) -> list[float]:
     return [float(score) for (score,) in rows]
 
 
+def rounds_done(store: Store) -> int:
+    """Return the number of rounds that the member furthest ahead has done."""
+    [(rounds,)] = store.ask("SELECT COALESCE(MAX(round) + 1, 0) FROM observation")
+    return int(rounds)
+
+
 def last_turn(store: Store) -> str | None:
     """Return the run's last state, "started", "resumed", "stopped" or "finished"; None if it is not recorded."""
     turns = (
