@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from popbandits.basics.wording import visible
+from popbandits.basics.wording import suggestion, visible
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Definition, Parser
 from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning
@@ -86,6 +86,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given and given[0] in problems:
             print(f"popbandits: {visible(problems[given[0]])}", file=sys.stderr)
             return 1
+    if given and not given[0].startswith("-") and given[0] not in definitions:
+        known = ", ".join(definitions)
+        parser(definitions).error(
+            f"COMMAND must be one of {known}, got {given[0]!r}{suggestion(given[0], definitions)}"
+        )
     arguments = parser(definitions).parse_args(given)
     warnings.formatwarning = _format_warning
     try:

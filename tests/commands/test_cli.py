@@ -74,7 +74,8 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
     ("line", "message"),
     [
         ("", "popbandits: the following arguments are required: COMMAND"),
-        ("synthesis", "invalid choice: 'synthesis'"),
+        ("synthesis", "COMMAND must be one of demo, run, "),
+        ("resum", "got 'resum'; did you mean 'resume'?"),
         ("status runs --seed=3", "unrecognized arguments: --seed=3"),
         ("run", "the following arguments are required: FILE[:NAME]"),
         ("run missing.py", "'missing.py' cannot be imported: there is no file missing.py; give a module, or the path"),

@@ -294,6 +294,11 @@ def test_a_start_that_does_not_fit_is_refused(case: str, tmp_path: Path, monkeyp
     assert str(caught.value) == message
 
 
+def test_a_misspelt_parameter_is_answered_with_the_name_that_was_meant() -> None:
+    with pytest.raises(SpaceError, match=r"'lrr': a value needs .*; there are lr, momentum; did you mean 'lr'\?$"):
+        Population({"lr": (0.0, 1.0), "momentum": (0.0, 1.0)}, PBT(), start={"lrr": 0.5})
+
+
 def test_an_inactive_parameter_is_refused_with_its_condition() -> None:
     with pytest.raises(SpaceError, match=r"^start\[0\]: 'beta': a value is given only if optimizer == 'adam', got "):
         first([{"optimizer": "sgd", "beta": 0.9}], MIXED)

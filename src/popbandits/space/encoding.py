@@ -9,6 +9,7 @@ from ConfigSpace import ConfigurationSpace
 from ConfigSpace.conditions import Condition, Conjunction
 
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
+from popbandits.basics.wording import suggestion
 from popbandits.errors import SpaceError
 from popbandits.space import storage
 from popbandits.space.build import build, put, unbox
@@ -315,7 +316,7 @@ class Space:
         codes = {}
         for name, value in self.flatten(config).items():
             if name not in self._parameters:
-                known = ", ".join(self.names)
+                known = f"{', '.join(self.names)}{suggestion(name, self.names)}"
                 raise SpaceError(f"{name!r}: a value needs a parameter, got {value!r}; there are {known}")
             codes[name] = self._parameters[name].code(value)
         return codes
