@@ -141,6 +141,15 @@ def test_a_run_in_which_nothing_works_any_more_ends_after_two_failures_of_each_m
     assert Counter(statuses) == {"completed": 2 * population, "failed": failures}
 
 
+def test_one_failure_is_told_in_the_singular_and_its_text_ends_once(tmp_path: Path) -> None:
+    class Ends(Plain):
+        def train(self, config: dict[str, Any]) -> float:
+            raise ValueError("The loss exploded.")
+
+    with pytest.raises(RunError, match=r"1 interval failed and max_failures is 0; .* exploded\. Everything so far"):
+        tune(Ends, SPACE, PBT(), max_failures=0, directory=tmp_path, progress=False)
+
+
 def test_one_interval_that_completes_is_enough_to_go_on(tmp_path: Path) -> None:
     intervals = count(1)
 

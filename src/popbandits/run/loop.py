@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from popbandits.agent import Outcome
+from popbandits.basics.wording import counted
 from popbandits.engines.engine import Engine
 from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.errors import AgentError, DiskError, HistoryError, RunError
@@ -217,11 +218,11 @@ class Loop:
         if never or self._in_a_row >= max(PATIENCE, 2 * size):
             what = "no interval has completed yet" if never else f"the last {self._in_a_row} intervals failed"
         elif (most := self.experiment.max_failures) is not None and self._failures > most:
-            what = f"{self._failures} intervals failed and max_failures is {most}"
+            what = f"{counted(self._failures, 'interval')} failed and max_failures is {most}"
         else:
             return
         raise RunError(
-            f"a run ends when {what}; the last failure: {failure.text}. Everything so far is in "
+            f"a run ends when {what}; the last failure: {failure.text.rstrip('.')}. Everything so far is in "
             f"{self.store.path.parent}: fix the agent, then resume it\n{failure.traceback}".rstrip()
         )
 
