@@ -449,7 +449,9 @@ def test_the_parent_folder_of_runs_is_answered_with_their_names(
     assert main([command, "many"]) == 1
     here = Path("many").absolute()
     names = ", ".join(str(here / f"run-{number}") for number in range(5))
-    assert capsys.readouterr().err == f"popbandits: {here} holds runs but is none: give one of {names} and 1 more\n"
+    out, err = capsys.readouterr()
+    assert err == f"popbandits: {here} holds runs but is none: give one of {names} and 1 more\n"
+    assert out == ""  # No table begins.
 
 
 # Look

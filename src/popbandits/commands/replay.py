@@ -41,11 +41,16 @@ def replay_once(run: Path, agent: Any, seed: int | None, save: Path | None, trus
     from popbandits.basics.records import Observation
     from popbandits.run.replay import replay as replay_run
 
+    headed = False
+
     def say(observation: Observation, score: float) -> None:
+        nonlocal headed
+        if not headed:  # Not earlier: what cannot be replayed has no table.
+            print(f"{'member, round':>14}  {'recorded':>10}  {'replayed':>10}")
+            headed = True
         where = f"{observation.member}, {observation.round}"
         print(f"{where:>14}  {number(observation.score):>10}  {number(score):>10}", flush=True)
 
-    print(f"{'member, round':>14}  {'recorded':>10}  {'replayed':>10}", flush=True)
     done = replay_run(run, agent, seed, save, say, trust=trust)
     same = done.scores == tuple(observation.score for observation in done.recorded)
     comparison = "exactly as recorded" if same else f"the run recorded {done.recorded[-1].score!r}"
