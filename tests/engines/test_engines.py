@@ -3,6 +3,8 @@
 import copy
 import inspect
 import os
+import subprocess
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -230,6 +232,44 @@ def test_a_folder_with_a_run_is_not_overwritten_and_the_error_says_what_to_type(
     tuned(Walker, "runs/first")
     with pytest.raises(ValueError, match=r"holds a run already; .* resume with: popbandits resume runs/first$"):
         tuned(Walker, "runs/first")
+
+
+PROGRAM = """
+from popbandits import resume, tune
+from popbandits.errors import ArgumentError, RunError
+from tests.engines.agents import Walker, space
+
+class Own(Walker): ...
+
+try:
+    tune(Own, space(), rounds=1, directory="run", engine="processes", progress=False)
+except ArgumentError as error:
+    print(error)
+tune(Own, space(), rounds=1, directory="run", progress=False)
+try:
+    resume("run", rounds=2, progress=False)
+except RunError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [
+        (["-"], "a program from the standard input"),
+        (["-c", PROGRAM], "a notebook, an interactive session or python -c"),
+    ],
+)
+def test_an_agent_of_a_program_without_a_file_is_told_to_be_put_into_one(
+    arguments: list[str], program: str, tmp_path: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command, given = [sys.executable, *arguments], "" if "-c" in arguments else PROGRAM
+    ran = subprocess.run(command, input=given, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert ran.stderr == ""
+    refused, not_found = ran.stdout.splitlines()
+    assert f"got <class '__main__.Own'> in {program}, which they cannot import; put it into a file" in refused
+    assert "does not say where that can be imported from; give it with agent=, or with --agent file.py" in not_found
 
 
 def test_a_run_that_ended_before_its_first_interval_makes_way_for_a_new_one(tmp_path: Path) -> None:

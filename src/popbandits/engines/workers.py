@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -15,6 +16,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -236,6 +238,11 @@ class ProcessWorker(Worker):
 
 def pack(make_agent: MakeAgent) -> bytes:
     """Pickle a maker of agents for spawned processes; raise ArgumentError if they could not load it."""
+    if (program := _program_without_file(make_agent)) is not None:
+        raise ArgumentError(
+            f"engine='processes' imports the agent's maker in other processes, got {make_agent!r} in {program}, which "
+            "they cannot import; put it into a file, or use engine='threads'"
+        )
     try:
         return pickle.dumps(make_agent)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -243,6 +250,23 @@ def pack(make_agent: MakeAgent) -> bytes:
             "engine='processes' sends the agent's maker to other processes, so it must be a function or class at "
             f"the top level of a module, got {make_agent!r} ({error}); move it there, or use engine='threads'"
         ) from None
+
+
+def _program_without_file(make_agent: MakeAgent) -> str | None:
+    """Name the program if spawned processes cannot import what they need of it; None if they can.
+
+    They run its file first, if it claims to have one; without one, they can import anything but what it defines.
+    """
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is not None or getattr(sys, "frozen", False):
+        return None
+    if (file := getattr(main, "__file__", None)) is not None:
+        return None if Path(file).is_file() else "a program from the standard input"
+    while isinstance(make_agent, partial):
+        make_agent = make_agent.func
+    where = make_agent if hasattr(make_agent, "__qualname__") else type(make_agent)
+    own = getattr(where, "__module__", None) == "__main__"
+    return "a notebook, an interactive session or python -c" if own else None
 
 
 class Processes(WorkerEngine):

@@ -202,7 +202,7 @@ def address(value: Any) -> str | None:
         return None
     if module == "__main__":  # A script is imported by its path.
         script = getattr(sys.modules["__main__"], "__file__", None)
-        return f"{Path(script).resolve()}:{name}" if script else None
+        return f"{Path(script).resolve()}:{name}" if script and Path(script).is_file() else None  # It may be "<stdin>".
     return f"{module}:{name}"
 
 
