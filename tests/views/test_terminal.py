@@ -53,6 +53,14 @@ def test_elsewhere_than_on_a_terminal_there_is_a_line_for_each_round(
     assert last.startswith("Finished in ")
 
 
+@pytest.mark.parametrize(("explore", "who"), [("replaced", "one agent, nothing tuned"), ("all", "PBT, 1 member")])
+def test_an_agent_that_nothing_tunes_is_not_called_by_a_method(
+    explore: Any, who: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tuned(True, tmp_path, population=1, explore=explore)
+    assert capsys.readouterr().err.splitlines()[0] == f"{tmp_path}: {who}, 4 rounds"
+
+
 def test_in_asynchronous_mode_there_is_a_line_for_as_many_intervals_as_there_are_members(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

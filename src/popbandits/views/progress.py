@@ -11,7 +11,7 @@ from typing import Literal
 
 from popbandits.advice import advise
 from popbandits.basics.records import merit
-from popbandits.basics.wording import first_line
+from popbandits.basics.wording import counted, first_line
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, Key, Observation
 from popbandits.population import Population
@@ -64,7 +64,9 @@ class Progress(View):
         """Read the history so far."""
         history = population.history
         self.population, self.directory = population, directory
-        self.method = type(getattr(population.method, "plain", population.method)).__name__
+        method = type(getattr(population.method, "plain", population.method)).__name__
+        tunes = population.size > 1 or (population.explore == "all" and not population.space.fixed)
+        self.who = f"{method}, {counted(population.size, 'member')}" if tunes else "one agent, nothing tuned"
         self.sign = history.sign
         self.begun = self.told_at = time.monotonic()
         self.done_before = self.done = len(history)

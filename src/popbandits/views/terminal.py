@@ -62,7 +62,7 @@ class LineView(Progress):
         self._failed = self._named = 0  # since the last line
         rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
         went = f", of which {counted(self.done, 'interval')} done" if self.done else ""
-        _say(f"{directory}: {self.method}, {counted(population.size, 'member')}, {rounds}{went}")
+        _say(f"{directory}: {self.who}, {rounds}{went}")
         _remark(population)
 
     def asked(self, decisions: Sequence[Decision]) -> None:
@@ -207,8 +207,7 @@ def _title(progress: Progress) -> RenderableType:
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True, overflow="ellipsis")
     line.add_column(justify="right", no_wrap=True, style="dim")
-    who = f"{progress.method}, {counted(len(progress.members), 'member')}"
-    line.add_row(Text(printable(str(progress.directory)), "bold"), Text(who))
+    line.add_row(Text(printable(str(progress.directory)), "bold"), Text(progress.who))
     return line
 
 

@@ -157,6 +157,7 @@ def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
         (["--method", "drac", "--set", "augmentation=blur"], "ranges that populations tune: 'augmentation'"),
         (["--method", "drac", "--set", "clip"], "--set: must be NAME=VALUE, such as clip=0.45, got 'clip'"),
         (["--method", "drac", "pbt", "--set", "clip=0.3"], "--set is for agents alone (ppo, drac, ucb-drac), got pbt"),
+        (["--method", "ppo", "--population", "4"], "--population is for populations, got 4 for ppo, which train alone"),
         (["--time-limit", "0"], "--time-limit: must be above 0 seconds, got '0'; leave it out for no limit"),
         (["--time-limit", "soon"], "--time-limit: must be above 0 seconds, got 'soon'"),
     ],

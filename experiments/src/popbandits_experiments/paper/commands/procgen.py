@@ -249,6 +249,9 @@ def planned(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     seeds, games, methods = map(dict.fromkeys, (arguments.seed, arguments.game, arguments.method))
     if size.population < 1:
         raise ArgumentError(f"population must be at least 1, got {size.population}")
+    if not set(methods) & set(TUNED) and (arguments.population or 1) > 1:
+        alone = ", ".join(methods)
+        raise ArgumentError(f"--population is for populations, got {size.population} for {alone}, which train alone")
     if arguments.at_a_time < 1:
         raise ArgumentError(f"--at-a-time must be at least 1, got {arguments.at_a_time}")
     levels, tuned = arguments.levels, [method for method in methods if method in TUNED]
