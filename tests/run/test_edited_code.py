@@ -111,23 +111,30 @@ def test_comments_and_blank_lines_are_no_change(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new"),
+    ("name", "old", "new", "named"),
     [
-        ("space", '"way": ["up", "down"]', '"rate": (1, 5)'),
-        ("experiment.space", '{"step": (0.0, 1.0)}', '{"step": (0.5, 1.0)}'),
+        ("space", '"way": ["up", "down"]', '"rate": (1, 5)', []),
+        (
+            "experiment.space",
+            '{"step": (0.0, 1.0)}',
+            '{"step": (0.5, 1.0), "rate": (1, 5)}',
+            ["step is float [0.5, 1.0] (recorded: float [0.0, 1.0]); rate is integer [1, 5] (recorded: absent)"],
+        ),
     ],
 )
 def test_a_space_that_is_edited_in_the_file_is_not_used_and_the_resume_says_so(
-    name: str, old: str, new: str, project: Project
+    name: str, old: str, new: str, named: list[str], project: Project
 ) -> None:
     project.start(name)
     with Store.open(project.run, readonly=True) as store:
         recorded = store.space.to_json()
     project.edit(project.agent, old, new)
-    (said,) = project.resume(3)[1]
+    said, *more = project.resume(3)[1]
     assert "on the recorded space and with the recorded settings; for others, start a new run" in said
+    assert more == [f"the space of experiment was edited, and the recorded one is kept: {each}" for each in named]
     with Store.open(project.run, readonly=True) as store:
         assert store.space.to_json() == recorded
+    assert project.resume(4)[1] == []  # Once for every change.
 
 
 def test_digests_of_an_earlier_version_are_compared_by_their_names(project: Project) -> None:

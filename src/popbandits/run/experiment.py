@@ -1,9 +1,10 @@
 """All settings of a run in one object, for `tune`, a user's file and the record."""
 
 import os
+import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import Any, cast, get_args
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.basics.records import plain
 from popbandits.basics.settings import SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources, check
+from popbandits.basics.wording import visible
 from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine
@@ -23,15 +25,16 @@ from popbandits.engines.slurm_engine import pack as pack_for_slurm
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.engines.workers import pack as pack_for_processes
-from popbandits.errors import ArgumentError, RunError
+from popbandits.errors import ArgumentError, RunError, SpaceError
 from popbandits.history import History
 from popbandits.methods import PARTS, choose, implied
 from popbandits.population import Plan, Population
 from popbandits.population.start import FORMS, WORDS, PastRun, Start, from_record, to_record
-from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
+from popbandits.run.recipes import KINDS, Role, is_shipped, on_record, recipe, signed
 from popbandits.run.signing import Signer, require_own
 from popbandits.run.source import source_of
 from popbandits.selection import Selection
+from popbandits.space import Space
 from popbandits.storage.queries import rounds_done
 from popbandits.storage.schema import RUN_FILE, holds_run
 from popbandits.storage.store import Store
@@ -223,6 +226,8 @@ class Experiment:
         recorded = [name for name, each in SETTINGS.items() if each.recorded and name not in ("agent", *DECIDING)]
         others = {name: plain(getattr(self, name), name) for name in recorded}
         values = record_of(self.plan, agent=recipe(self.agent), **others) | {"source": source_of(self.agent)}
+        own, beside = _texts(self.plan.space), _spaces_beside(self.agent)
+        values[BESIDE] = next((name for name, space in beside.items() if space == own), None)
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 
     @staticmethod
@@ -262,6 +267,41 @@ class Experiment:
         if not (trust or is_shipped(experiment.agent)):
             require_own(store, signer)
         return experiment
+
+
+BESIDE = "experiment"
+"""Key, in a run's metadata, of the name of the Experiment in the agent's module that has the run's space; or None."""
+
+
+def edited_space(store: Store, agent: Any) -> str | None:
+    """Say how the space of the Experiment that began a run differs from the recorded one; None if it is the same."""
+    now, before = _spaces_beside(agent).get(str(store.about.get(BESIDE))), _texts(store.space)
+    if now is None or now == before:
+        return None
+    edited = [name for name in before | now if before.get(name) != now.get(name)]
+    said = (f"{name} is {now.get(name, 'absent')} (recorded: {before.get(name, 'absent')})" for name in edited)
+    return visible(f"the space of {store.about[BESIDE]} was edited, and the recorded one is kept: {'; '.join(said)}")
+
+
+def _spaces_beside(agent: Any) -> dict[str, dict[str, str]]:
+    """Map the names of the Experiments of an agent in its module to their spaces, in words."""
+    if (own := recipe(agent)) is None:
+        return {}
+    where = next(own[kind] for kind in KINDS if kind in own)
+    found = {}
+    for name, each in vars(sys.modules.get(where.rpartition(":")[0]) or object).items():
+        if isinstance(each, Experiment) and recipe(each.agent) == own:
+            with suppress(SpaceError):
+                found[name] = _texts(Space(each.space))
+    return found
+
+
+def _texts(space: Space) -> dict[str, str]:
+    """Map each parameter to its values and conditions, in words."""
+    texts: dict[str, str] = {}
+    for name, text in space.rules():
+        texts[name] = f"{texts[name]}, {text}" if name in texts else text
+    return texts
 
 
 def read_start(start: Start) -> Start:

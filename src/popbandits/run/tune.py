@@ -15,7 +15,7 @@ from popbandits.basics.settings import CHANGEABLE, SETTINGS, EngineName, Explore
 from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.population.start import Start
-from popbandits.run.experiment import Experiment, origin
+from popbandits.run.experiment import Experiment, edited_space, origin
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id, sign_all
@@ -290,6 +290,8 @@ class Resumption:
             self.experiment = Experiment.recorded(store, trust, **changes)
             self.edited = differences(store.about, self.experiment.agent)
             """Differences of today's code from the record, a sentence each."""
+            if (space := edited_space(store, self.experiment.agent)) is not None:
+                self.edited.append(space)
         self.directory = directory
 
     def run(self, progress: bool | View = True) -> Result:
