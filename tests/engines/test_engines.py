@@ -283,6 +283,15 @@ def test_a_run_that_ended_before_its_first_interval_makes_way_for_a_new_one(tmp_
         assert [event.kind for event in store.events()] == ["started", "finished"]
 
 
+def test_a_run_that_was_killed_in_its_first_interval_keeps_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(AgentError):
+        tuned(lambda seed: None, tmp_path)
+    with Store.open(tmp_path) as store:
+        store.write(events=[Event("resumed", "a process that was killed")])
+    with pytest.raises(HistoryError, match="holds a run already"):
+        tuned(Walker, tmp_path)
+
+
 def test_a_record_of_another_program_is_not_replaced_though_it_is_empty(tmp_path: Path) -> None:
     Store.create(tmp_path, Space(space()), {"seed": 1}).close()
     before = (tmp_path / "run.sqlite").read_bytes()

@@ -6,7 +6,7 @@ from pathlib import Path
 from popbandits.basics.settings import SETTINGS
 from popbandits.basics.wording import counted, duration, number
 from popbandits.run import Experiment
-from popbandits.run.tune import holds_interval
+from popbandits.run.tune import is_taken
 from popbandits.space.remarks import remarks
 from popbandits.storage.disk import resume_command
 
@@ -40,7 +40,7 @@ def print_plan(experiment: Experiment) -> int:
     print_columns(plan.space.rules())
     for remark in remarks(plan.space, plan.size, plan.explore):
         print(f"\nWarning: {remark}")
-    taken = where is not None and holds_interval(Path(where))
+    taken = where is not None and is_taken(Path(where))
     if taken:
         command = resume_command(str(where))
         print(f"\nIt cannot run: {where} already holds a run; give another folder with -o, or resume it: {command}")

@@ -24,6 +24,7 @@ from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, absolute_path, remedy, required, resume_command
 from popbandits.storage.lock import Lock
+from popbandits.storage.queries import last_turn
 from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
@@ -91,7 +92,8 @@ def tune(
 ) -> Result:
     """Tune the hyperparameters of agents while they train.
 
-    The run is saved in its folder as it trains: after Ctrl-C or a crash, `resume` continues it.
+    The run is saved in its folder as it trains. After Ctrl-C it returns what there is, with `done` False; `resume`
+    continues it, after a crash too.
 
     >>> class Climber:
     ...     height = 0.0
@@ -201,12 +203,12 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
     with closing(Lock(directory)):
-        if holds_interval(directory):
+        if is_taken(directory):
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
-            (directory / RECORD).unlink(missing_ok=True)  # A run that ended before its first interval has no results.
+            (directory / RECORD).unlink(missing_ok=True)  # A run that stopped before its first interval has no results.
             record = experiment.record(Signer(run_id, space.to_json())) | origin() | {ID: run_id}
             store = Store.create(directory, space, record)
         return _train(experiment, store)
@@ -351,13 +353,17 @@ def _terminal(workers: int) -> View:
     return terminal_view(workers)
 
 
-def holds_interval(directory: Path) -> bool:
-    """Tell whether a folder holds a run with a recorded interval, or a record that is not one of `tune`."""
+def is_taken(directory: Path) -> bool:
+    """Tell whether a folder holds a run that a new one must not replace: any, unless it stopped before an interval.
+
+    A run that was killed may still have jobs of a cluster in training, so it keeps its folder.
+    """
     if not holds_run(directory / RECORD):
         return False
     try:
         with Store.open(directory, readonly=True) as store:
-            return len(store) > 0 or ID not in store.about  # Others than `tune` record runs too.
+            ended = last_turn(store) in (None, "stopped")
+            return len(store) > 0 or not ended or ID not in store.about  # Others than `tune` record runs too.
     except HistoryError:
         return True
 

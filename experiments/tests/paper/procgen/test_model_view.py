@@ -1,4 +1,4 @@
-"""Test what PB2-Mix's model saw in stored runs: the figures that docs/procgen_results.md explains its falling asleep by."""
+"""Test what PB2-Mix's model saw in stored runs: by these figures docs/procgen_results.md explains its sleep."""
 
 from pathlib import Path
 
