@@ -242,7 +242,7 @@ POPULATIONS: dict[str, Case] = {
     "a mode that is none": (
         lambda: population(mode="maximise"),
         ArgumentError,
-        "mode must be 'max' or 'min', got 'maximise'; did you mean 'max'?",
+        "mode must be 'max' or 'min', got 'maximise'",
     ),
     "an explore that is none": (
         lambda: population(explore="some"),

@@ -4,9 +4,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-MIN_PREFIX = 3
-"""Minimum number of letters by which an abbreviation is recognized."""
-
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     """Format a measured number briefly; None and NaN are a dash.
@@ -115,19 +112,13 @@ def first_line(text: str, length: int = 200) -> str:
 def suggestion(name: object, known: Iterable[str]) -> str:
     """Return the end of an error message that names the closest known name; empty if none is close.
 
-    >>> suggestion("PB2Mix", ["pbt", "pb2-mix"]), suggestion("maximize", ["max", "min"]), suggestion("adam", ["pbt"])
-    ("; did you mean 'pb2-mix'?", "; did you mean 'max'?", '')
+    >>> suggestion("PB2Mix", ["pbt", "pb2-mix"]), suggestion("lr", ["LR", "epochs"]), suggestion("adam", ["pbt"])
+    ("; did you mean 'pb2-mix'?", "; did you mean 'LR'?", '')
     """
     from difflib import get_close_matches
 
-    given, names = str(name).lower(), {each.lower(): each for each in known}
-    close = [names[each] for each in get_close_matches(given, list(names), n=1, cutoff=0.7)]
-    if not close and len(given) >= MIN_PREFIX:  # One may be short for the other.
-        close = [
-            names[each]
-            for each in names
-            if len(each) >= MIN_PREFIX and (given.startswith(each) or each.startswith(given))
-        ]
+    names = {each.lower(): each for each in known}
+    close = [names[each] for each in get_close_matches(str(name).lower(), list(names), n=1, cutoff=0.7)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
