@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import popbandits
-from popbandits import History, tune
+from popbandits import History, Result, tune
 from popbandits.cli import main
 from popbandits.errors import AgentError
 from popbandits.reports import status as report
@@ -53,6 +53,16 @@ class Falling(Climber):
     def train(self, config):
         raise ValueError("fell off")
 
+class Lucky(Climber):
+    """The best score is its first; whoever has trained longest is best when evaluated."""
+
+    def train(self, config):
+        self.height += 1
+        return -self.height
+
+    def evaluate(self, seed):
+        return self.height
+
 class Climbers:
     """Single ones, as a batch."""
 
@@ -79,6 +89,7 @@ space = {"step": (0.0, 1.0), "count": (1, 9), "way": ["up", "down"]}
 experiment = Experiment(Climber, space, PBT(), rounds=4)
 together = Experiment(Climbers, space, PBT(), rounds=4, engine="batched")
 falling = Experiment(Falling, space, PBT(), rounds=4)
+lucky = Experiment(Lucky, space, PBT(), rounds=4, evaluations=2)
 hidden = Experiment(lambda seed: Climber(seed), space, PBT(), rounds=4)
 '''
 
@@ -157,9 +168,21 @@ def test_an_experiment_runs_is_kept_and_says_where(folder: Path) -> None:
     assert best is not None
     run = folder.resolve() / "runs" / "first"
     checkpoint = run / "checkpoints" / f"member-{best.member}-round-{best.round}"
-    assert f"Its checkpoint: {checkpoint}\nThe run is in {run}\n" in out
+    assert f"Handed over: {Result(run).choice}.\nIts checkpoint: {checkpoint}\nThe run is in {run}\n" in out
     assert (checkpoint / "height").read_text() == repr(best.score)
     assert "4/4 rounds  best " in err
+
+
+def test_the_checkpoint_that_is_printed_is_the_one_handed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command_line in ("run climb.py:lucky -o lucky", "resume lucky --rounds 5"):
+        assert main(command_line.split()) == 0
+        told, result = capsys.readouterr().out, Result("lucky")
+        assert result.best.round == 0 < result.choice.observation.round
+        assert f"Best score {result.best.score:.4g} (member {result.best.member}, round 0), mean " in told
+        assert f"Handed over: {result.choice}.\nIts checkpoint: {result.checkpoint}\n" in told
+        assert result.checkpoint.is_dir()
 
 
 def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) -> None:

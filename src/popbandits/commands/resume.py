@@ -27,6 +27,6 @@ def resume(parser: argparse.ArgumentParser) -> Command:
 
         changes = options.given_settings(arguments) | {"agent": load_named(arguments.agent)}
         changes["callbacks"] = load_named(arguments.callbacks)
-        return print_summary(Resumption(arguments.run, arguments.trust, **changes).run().directory)
+        return print_summary(Resumption(arguments.run, arguments.trust, **changes).run())
 
     return start

@@ -1,11 +1,14 @@
 """`popbandits run`."""
 
 import argparse
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from popbandits.commands import options
 from popbandits.commands.registry import STOPPED, Command, load_named
 from popbandits.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from popbandits.run import Result
 
 
 def run(parser: argparse.ArgumentParser) -> Command:
@@ -41,24 +44,24 @@ def run(parser: argparse.ArgumentParser) -> Command:
             from popbandits.commands.plan import print_plan
 
             return print_plan(experiment)
-        return print_summary(run_experiment(experiment).directory)
+        return print_summary(run_experiment(experiment))
 
     return start
 
 
-def print_summary(directory: Path) -> int | None:
-    """Print the best score of a run and its folder; return the exit status."""
+def print_summary(result: "Result") -> int | None:
+    """Print the best score of a run, what it hands over and its folder; return the exit status."""
     from popbandits.basics.wording import number
     from popbandits.reports.stats import mean
-    from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
     from popbandits.storage.queries import counts, last_scores
     from popbandits.storage.store import reading
 
-    with reading(directory) as store:  # Not `status`: it builds the space once more.
+    with reading(result.directory) as store:  # Not `status`: it builds the space once more.
         best, last, (intervals, *_), about = store.best(), last_scores(store), counts(store), store.about
     if best is not None:
         print(f"Best score {number(best.score)} (member {best.member}, round {best.round}), mean {number(mean(last))}.")
-        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(best.key)}")
-    print(f"The run is in {directory}")
+        print(f"Handed over: {result.choice}.")
+        print(f"Its checkpoint: {result.checkpoint}")
+    print(f"The run is in {result.directory}")
     over = about["rounds"] is not None and intervals >= about["size"] * about["rounds"]
     return None if over else STOPPED
