@@ -7,10 +7,11 @@ import pandas
 import pytest
 
 from popbandits.errors import MissingExtraError
-from popbandits.history import History
+from popbandits.history import History, Observation
 from popbandits.history.frame import MAX_SHOWN
 from popbandits.run import Result
 from tests.reports.played import HOSTILE, Clumsy, play, space
+from tests.storage.test_handed_over import noisy
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,23 @@ def test_without_pandas_it_says_what_to_install(history: History, monkeypatch: p
         history.to_pandas()
 
 
-def test_a_result_shows_what_it_hands_over_and_its_history(history: History, tmp_path: Path) -> None:
-    history.save(tmp_path)
-    assert History.load(tmp_path).to_pandas().equals(history.to_pandas())
+def test_a_result_shows_what_it_hands_over_and_how_it_was_reached(tmp_path: Path) -> None:
+    noisy("max").save(tmp_path)
     result = Result(tmp_path)
-    assert result._repr_html_() == f"<p>Handed over: {result.choice}</p>{history._repr_html_()}"
+    line = result.history.lineage(result.choice.observation)
+    assert line != result.history.lineage()
+    shown = result._repr_html_()
+    assert shown.startswith(f"<p>Handed over: {result.choice}</p>")
+    assert "<caption>The lineage handed over, its last 10 of " in shown
+    last = line[-1]
+    assert f"<tr><td>{last.member}</td><td>{last.round}</td><td>{last.score:.4g}</td><td>0.5</td></tr></tbody>" in shown
+    table = result.to_pandas()
+    won = table[table["winning"]]
+    assert list(zip(won["member"], won["round"], strict=True)) == sorted((o.key for o in line), key=lambda key: key[1])
+    assert not History.load(tmp_path).to_pandas().equals(table)
+
+
+def test_a_result_without_a_completed_interval_is_shown_too(tmp_path: Path) -> None:
+    History({"x": (0.0, 1.0)}, [Observation(0, 0, {"x": 0.5}, status="failed")]).save(tmp_path)
+    assert "none completed" in Result(tmp_path)._repr_html_()
+    assert Result(tmp_path).to_pandas()["winning"].tolist() == [False]

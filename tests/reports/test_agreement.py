@@ -19,6 +19,7 @@ from popbandits.history import Assignment, History, Key, Mode
 from popbandits.reports.export import export
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
+from popbandits.reports.figures.winner import winner
 from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import MEMBER_COLUMNS, News
@@ -29,6 +30,7 @@ from popbandits.reports.words import summary
 from popbandits.run.result import Result
 from popbandits.storage import Store
 from popbandits.views.progress import Progress
+from tests.storage.test_handed_over import noisy
 
 SIZE, ROUNDS = 4, 9
 SEEDS = {"rounds": 2, "own pace": 14}
@@ -246,6 +248,27 @@ def test_everybody_has_the_same_winning_lineage(played: Played) -> None:
     assert {(row["member"], row["round"]) for row in drawn if row["kind"] == "winning lineage"} == set(line)
     for rows in played.tables:
         assert {(row["member"], row["round"]) for row in rows if row["winning"]} == set(line)
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_everybody_shows_the_lineage_handed_over_and_not_that_of_the_luckiest_score(mode: Mode, tmp_path: Path) -> None:
+    history = noisy(mode)
+    history.save(tmp_path)
+    run, followed, result = Run.read(tmp_path), LiveRun(tmp_path), Result(tmp_path)
+    followed.refresh()
+    assert run.choice == result.choice
+    line = lineage(history, result.choice.observation.key)
+    assert line[-1] != best(history)[0]
+    assert [step[:2] for step in run.lineage] == [step[:2] for step in followed.lineage] == line
+    shown = winner(run, None)
+    assert [(row["member"], row["round"]) for row in shown.data["winner"]] == line
+    assert shown.caption.startswith(f"What the run hands over is {result.choice}. Its lineage ")
+    columns, rows, _ = interval_table(run)
+    tables = [[dict(zip(columns, row, strict=True)) for row in rows], result.to_pandas().to_dict("records")]
+    for table in (*tables, exported(tmp_path, "csv"), exported(tmp_path, "json")):
+        assert {(row["member"], row["round"]) for row in table if row["winning"]} == set(line)
+    assert any(sentence == f"It hands over {result.choice}." for sentence in summary(run))
+    assert News(tmp_path).since(None)["facts"]["best score"] == number(best(history)[1])  # type: ignore[index]
 
 
 def test_a_members_page_has_the_lineage_of_the_report(played: Played) -> None:

@@ -45,7 +45,7 @@ def told(directory: Path, space: Any, configs: list[dict[str, Any]], scores: lis
 
 def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path) -> None:
     run = Run.read(play(tmp_path / "run", method=None))
-    how, best, way, handed = summary(run)
+    how, best, handed, way = summary(run)
     assert how.startswith("The run is finished: PBT trained 4 members for 12 of 12 rounds")
     leader = run.history.best
     assert leader is not None
@@ -53,7 +53,7 @@ def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path)
     assert "more is better" in best
     assert f" {len(run.deciding)} configurations were explored, in " in how
     assert how.endswith(" s altogether; none fell back to sampling.")
-    line = [o.config for o in run.history.lineage()]
+    line = [o.config for o in run.winner]
     assert f"went through {1 + sum(a != b for a, b in pairwise(line))} configurations" in way
     assert handed.startswith("It hands over member ")
 

@@ -15,8 +15,8 @@ def export(parser: argparse.ArgumentParser) -> Command:
 
     There is a row for each interval of training. Its columns: member and round;
     parent_member and parent_round, the interval whose checkpoint it loaded; stage,
-    how long its weights were trained before; winning, whether the best score
-    descends from it; status, score_before, score, change, steps, seconds;
+    how long its weights were trained before; winning, whether what the run hands
+    over descends from it; status, score_before, score, change, steps, seconds;
     decision_seconds, the time that exploring took; fallback, why it used no model,
     if it used none; one for each hyperparameter (config.NAME, empty where it is
     inactive) and for each other metric of the agent (metrics.NAME). In CSV, an

@@ -23,7 +23,7 @@ COMMON_COLUMNS: dict[str, type] = {
 }
 """Columns that every run has, with the types of their values."""
 MAX_SHOWN = 10
-"""Number of intervals of the winning lineage shown in a notebook."""
+"""Number of intervals of a lineage shown in a notebook."""
 
 
 def frame(
@@ -55,8 +55,8 @@ def frame(
     return table.astype({**whole, **dict.fromkeys(NUMBERS, "float64")})
 
 
-def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> str:
-    """Return the HTML for notebooks: a summary, and the end of the winning schedule."""
+def history_html(space: Space, lineage: Sequence[Observation], summary: str, caption: str) -> str:
+    """Return the HTML for notebooks: a summary, and the end of the schedule along a lineage with a caption."""
     names = list(space.names)
     head = "".join(f"<th>{escape(name)}</th>" for name in ("member", "round", "score", *names))
     body = "".join(
@@ -68,8 +68,9 @@ def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> 
         for cells in [[setting(config[name])[:80] if name in config else "" for name in names]]
     )
     part = "" if len(lineage) <= MAX_SHOWN else f", its last {MAX_SHOWN} of {len(lineage)} intervals"
-    caption = f"The winning lineage{part}"
-    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = (
+        f"<table><caption>{escape(caption)}{part}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
     return f"<p>{escape(summary)}</p>" + (table if lineage else "")
 
 

@@ -176,13 +176,18 @@ class History(Sequence[Observation]):
         """Return the HTML for notebooks."""
         from popbandits.history.frame import history_html
 
-        return history_html(self.space, self.lineage(), repr(self))
+        return history_html(self.space, self.lineage(), repr(self), "The lineage of the best score")
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Return a table with a row for each observation, in order, and the columns of `popbandits export`."""
+    def to_pandas(self, winner: Observation | None = None) -> "pandas.DataFrame":
+        """Return a table with a row for each observation, in order, and the columns of `popbandits export`.
+
+        Args:
+            winner: Observation whose lineage is marked as winning. None (default) is the one with the best score;
+                `Result.to_pandas` marks the lineage of what the run hands over.
+        """
         from popbandits.history.frame import frame
 
-        return frame(self.space, self, self.stage, self.lineage())
+        return frame(self.space, self, self.stage, self.lineage(winner))
 
     def prefix(self, length: int) -> "History":
         """Return a read-only view of the first `length` observations, without copying."""

@@ -64,7 +64,7 @@ def check_log_config(log_config: bool | None) -> None:
     if log_config:
         warnings.warn(
             "log_config=True: no pbt_policy_*.txt is written, since run.sqlite in the experiment's folder has every "
-            "configuration; read it with popbandits.History.load(folder).schedule(), and leave log_config out",
+            "configuration; read it with popbandits.Result(folder).schedule, and leave log_config out",
             stacklevel=4,
         )
 

@@ -43,7 +43,7 @@ class RunData(ABC):
     numbers: Numbers
     """A row for each interval, in the order they were recorded."""
     lineage: list[tuple[int, int, float]]
-    """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
+    """Member, round and score along the lineage of what the run hands over, the first ancestor first."""
 
     @property
     @abstractmethod
@@ -127,7 +127,7 @@ class RunData(ABC):
 
     @cached_property
     def winning(self) -> frozenset[Key]:
-        """Intervals of the lineage that ends with the best score."""
+        """Intervals of the lineage of what the run hands over."""
         return frozenset((member, round_) for member, round_, _ in self.lineage)
 
     @cached_property

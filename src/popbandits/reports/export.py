@@ -5,7 +5,7 @@
 | member, round | the interval of training |
 | parent_member, parent_round | the interval whose checkpoint it loaded; empty for a fresh start |
 | stage | number of intervals that its weights were trained before |
-| winning | whether the best observation descends from it |
+| winning | whether what the run hands over descends from it |
 | status | completed, failed or lost |
 | score_before, score, change | the parent's score, its own, the difference; empty where there is none |
 | steps, seconds | the cost of the interval |
@@ -31,6 +31,7 @@ from popbandits.history import Key
 from popbandits.history.frame import COMMON_COLUMNS, cell, flat, table_row, text
 from popbandits.space import Space
 from popbandits.storage import Store
+from popbandits.storage.handed_over import handed_over
 from popbandits.storage.store import reading
 
 Kind = Literal["csv", "json", "parquet"]
@@ -70,8 +71,8 @@ def _survey(store: Store) -> tuple[dict[Key | None, int], set[str]]:
 
 def _rows(store: Store, stages: Mapping[Key | None, int]) -> Iterator[Row]:
     """Yield a row for each observation, in order."""
-    best, deciding = store.best(), store.deciding()
-    winning = set() if best is None else {(m, r) for m, r, _ in store.lineage(best.key)}
+    choice, deciding = handed_over(store), store.deciding()
+    winning = set() if choice is None else {(m, r) for m, r, _ in store.lineage(choice.observation.key)}
     for o in store.observations():
         row = table_row(o, store.space, stages[o.key], o.key in winning)
         row["decision_seconds"] = deciding.get(o.key)

@@ -18,7 +18,9 @@ from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, metri
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.stats import beside_others, usual_at
 from popbandits.reports.status import Status, method_name, status
+from popbandits.selection.choice import Choice
 from popbandits.space import Space
+from popbandits.storage.handed_over import handed_over
 from popbandits.storage.queries import Numbers, numbers
 from popbandits.storage.store import reading
 
@@ -48,10 +50,14 @@ class Run(RunData):
     """Seconds that exploring took, by the interval explored for."""
     events: Mapping[tuple[int | None, int | None], Event]
     """Failures on record, by interval."""
+    choice: Choice | None
+    """What the run hands over; None if nothing completed."""
 
     def __post_init__(self) -> None:
         self.space = self.history.space
-        self.lineage = [(*step.key, step.score) for step in self.history.lineage()]
+        self.winner = [] if self.choice is None else self.history.lineage(self.choice.observation)
+        """The lineage of what the run hands over, the first ancestor first."""
+        self.lineage = [(*step.key, step.score) for step in self.winner]
 
     @staticmethod
     def read(directory: str | Path) -> "Run":
@@ -61,7 +67,8 @@ class Run(RunData):
             about, deciding = store.about, store.deciding()
             rows = numbers(store, "observation")[: len(history)]  # A run in training may have continued.
             events = {(event.member, event.round): event for event in store.events()}
-        return Run(Path(directory), about, status(directory), history, rows, deciding, events)
+            choice = handed_over(store, history)
+        return Run(Path(directory), about, status(directory), history, rows, deciding, events, choice)
 
     @property
     def name(self) -> str:

@@ -130,7 +130,7 @@ def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
     """Return the table of intervals: columns, rows, and a note on which intervals it has."""
     history = run.history
     indices = range(len(history))
-    note = "Click a heading to sort."
+    note = "Winning: on the lineage of what is handed over. Click a heading to sort."
     if len(history) > MAX_INTERVAL_ROWS:
         won = sorted(history.index_of(key) for key in run.winning)[-MAX_INTERVAL_ROWS // 2 :]
         latest = range(len(history) - (MAX_INTERVAL_ROWS - len(won)), len(history))

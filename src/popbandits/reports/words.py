@@ -14,7 +14,6 @@ from popbandits.reports.gained import MIN_COMPARED, Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
-from popbandits.selection.choice import choose_by_scores
 
 STEPS = {
     "bounds": "Widen a range",
@@ -29,7 +28,7 @@ STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": 
 
 def configurations(run: Run) -> int:
     """Count the configurations of the winning lineage, one after the other."""
-    return sum(1 for _ in groupby(run.history.lineage(), key=run.history.applied))
+    return sum(1 for _ in groupby(run.winner, key=run.history.applied))
 
 
 def summary(run: Run) -> list[str]:
@@ -46,14 +45,13 @@ def summary(run: Run) -> list[str]:
     best = run.history.best
     if best is None:
         return [told]
-    handed_over = how.handed_over or choose_by_scores(run.history, bool(run.about.get("control")))
-    carriers = len({step.member for step in run.history.lineage()})
+    carriers = len({step.member for step in run.winner})
     return [
         told,
         f"The best score is {number(best.score)} (member {best.member}, round {best.round}); "
         f"{'more' if run.sign > 0 else 'less'} is better.",
+        f"It hands over {run.choice}.",
         f"Its lineage went through {counted(configurations(run), 'configuration')} and {counted(carriers, 'member')}.",
-        f"It hands over {handed_over}.",
     ]
 
 

@@ -3,14 +3,18 @@
 from functools import cached_property
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from popbandits.errors import HistoryError
 from popbandits.history import Config, History, Observation
-from popbandits.selection.choice import Choice, read_choice
+from popbandits.history.frame import history_html
+from popbandits.selection.choice import Choice
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import absolute_path
-from popbandits.storage.queries import last_evaluation
-from popbandits.storage.store import reading
+from popbandits.storage.handed_over import read_handed_over
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Result:
@@ -49,9 +53,7 @@ class Result:
         The best of many noisy scores is lucky. So candidates are the best one ever, the last one of the best member,
         and the control's last one, if there is a control.
         """
-        with reading(self.directory) as store:
-            event, control = last_evaluation(store), bool(store.about.get("control"))
-            choice = read_choice(self.history, None if event is None else event.data, control)
+        choice = read_handed_over(self.directory)
         if choice is None:
             raise HistoryError(f"no interval of {self.directory} has completed, so there is nothing to hand over")
         return choice
@@ -61,15 +63,22 @@ class Result:
         """The configurations along the lineage of `choice`, one per interval: training with them in turn replays it."""
         return self.history.schedule(self.choice.observation)
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a table with a row for each observation; `winning` marks the lineage of `choice`."""
+        return self.history.to_pandas(self.choice.observation if self.history.best is not None else None)
+
     @property
     def checkpoint(self) -> Path:
         """Folder of the checkpoint that is handed over, by `choice`, for an agent's `load`."""
         return Checkpoints(self.directory / CHECKPOINTS).path(self.choice.observation.key)
 
     def _repr_html_(self) -> str:
-        """Return the HTML for notebooks."""
-        told = f"<p>Handed over: {escape(str(self.choice))}</p>" if self.history.best is not None else ""
-        return told + self.history._repr_html_()
+        """Return the HTML for notebooks: what is handed over, and the end of its schedule."""
+        if self.history.best is None:
+            return self.history._repr_html_()
+        lineage = self.history.lineage(self.choice.observation)
+        told = f"<p>Handed over: {escape(str(self.choice))}</p>"
+        return told + history_html(self.history.space, lineage, repr(self.history), "The lineage handed over")
 
     def __repr__(self) -> str:
         return f"Result({str(self.directory)!r}: {self.history!r})"

@@ -21,17 +21,17 @@ skill, as far as is known.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, number
-from popbandits.history import History, Observation
+from popbandits.history import History, Key, Observation
 from popbandits.history.noise import MAX_OBSERVATIONS, estimate
 
 WINDOW = 16
@@ -41,6 +41,37 @@ MARGIN = 1.0
 """Number of standard deviations of a score's noise by which the best ever must be ahead of the last."""
 
 Reason = Literal["evaluated", "smoothed", "score"]
+
+
+class Past(Protocol):
+    """What a choice needs of a run: a `History` has it, and so has a run's file."""
+
+    @property
+    def sign(self) -> float:
+        """+1 if higher scores are better, -1 if lower ones are."""
+
+    @property
+    def size(self) -> int | None:
+        """Number of members; None if unknown."""
+
+    @property
+    def best(self) -> Observation | None:
+        """The completed observation with the best score."""
+
+    def __len__(self) -> int:
+        """Return the number of observations."""
+
+    def __getitem__(self, last: slice) -> list[Observation]:
+        """Return the observations from an index on."""
+
+    def find(self, key: Key) -> Observation | None:
+        """Return the observation of (member, round), or None."""
+
+    def last_completed(self, member: int) -> Observation | None:
+        """Return the last completed observation of a member, or None."""
+
+    def ancestors(self, observation: Observation) -> Iterator[Observation]:
+        """Walk back along a lineage: the observation, its parent, and so on to the fresh start."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +153,11 @@ class Choice:
         return {"chosen": list(self.observation.key), "candidates": rows} | about
 
 
-def choose_by_scores(history: History, control: bool = False) -> Choice | None:
+def choose_by_scores(history: Past, control: bool = False) -> Choice | None:
     """Choose by scores smoothed along lineages, as far as they are noise; None if no interval has completed."""
-    if history.best is None:
+    if (best := history.best) is None:
         return None
-    size = history.size or int(history.intervals()[0].max()) + 1
+    size = history.size or 1 + max(one.member for one in history[:])
     lasts = [own for member in range(size) if (own := history.last_completed(member)) is not None]
     recent = history[-size * min(WINDOW, max(3, MAX_OBSERVATIONS // size)) :]
     model = estimate(recent, history.sign, None)
@@ -139,7 +170,7 @@ def choose_by_scores(history: History, control: bool = False) -> Choice | None:
             levels.update(model.follow([*islice(history.ancestors(one), WINDOW)][::-1])[0])
         return Candidate(one, history.sign * levels[one.key])
 
-    last, ever = _best(map(candidate, lasts), history.sign), candidate(history.best)
+    last, ever = _best(map(candidate, lasts), history.sign), candidate(best)
     found = [last, ever, *(candidate(one) for one in lasts if control and one.member == CONTROL)]
     distinct = tuple({each.observation.key: each for each in found}.values())
     if model is None:
@@ -160,12 +191,12 @@ def choose_by_evaluations(candidates: Sequence[Candidate], scores: FloatArray, s
     return Choice(_best(found, sign), "evaluated", tuple(found), count) if found else None
 
 
-def read_choice(history: History, record: Mapping[str, Any] | None, control: bool = False) -> Choice | None:
+def read_choice(history: Past, record: Mapping[str, Any] | None, control: bool = False) -> Choice | None:
     """Return the choice on record or, without one of all of the history, by the scores; None if nothing completed."""
     if record is None or record["observations"] != len(history):
         return choose_by_scores(history, control)
-    rows = record["candidates"]
-    found = tuple(Candidate(history[history.index_of((m, r))], skill, error) for m, r, skill, error in rows)
+    stored = ((history.find((m, r)), skill, error) for m, r, skill, error in record["candidates"])
+    found = tuple(Candidate(one, skill, error) for one, skill, error in stored if one is not None)
     chosen = next(each for each in found if list(each.observation.key) == record["chosen"])
     return Choice(chosen, "evaluated", found, record["evaluations"])
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from popbandits.basics.records import Event
+from popbandits.basics.records import Event, Observation
 from popbandits.errors import HistoryError
 from popbandits.space.storage import unpack, unpack_all
 from popbandits.storage.store import Store
@@ -52,6 +52,13 @@ def rounds_done(store: Store) -> int:
     """Return the number of rounds that the member furthest ahead has done."""
     [(rounds,)] = store.ask("SELECT COALESCE(MAX(round) + 1, 0) FROM observation")
     return int(rounds)
+
+
+def last_completed(store: Store, member: int) -> Observation | None:
+    """Return the last completed observation of a member, or None."""
+    query = "SELECT id FROM observation WHERE member = ? AND status = 'completed' ORDER BY round DESC LIMIT 1"
+    found = store.ask(query, [member])
+    return store[found[0][0] - 1] if found else None
 
 
 def last_turn(store: Store) -> str | None:

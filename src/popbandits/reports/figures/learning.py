@@ -106,7 +106,7 @@ def _caption(run: RunData, cells: Cells) -> str:
     part += "" if len(cells.shown) == rounds else f" {len(cells.shown):,} of {rounds:,} rounds are drawn."
     better = "Higher" if run.sign > 0 else "Lower"
     return (
-        f"{better} scores are better. The winning lineage leads to the best score: it changes member where "
+        f"{better} scores are better. The winning lineage leads to what is handed over: it changes member where "
         f"weights were copied.{part}"
     )
 

@@ -64,7 +64,7 @@ def schedules(groups: Mapping[str, Sequence[RunData]]) -> Figure:
     drawn = sum(int(mask.sum()) for mask in shown.values())
     part = "" if drawn == total else f" {drawn:,} of {total:,} intervals are drawn, the winning lineage whole."
     caption = (
-        "Every point is an interval of a member. Highlighted: the values that led to the best score. "
+        "Every point is an interval of a member. Highlighted: the values that led to what is handed over. "
         f"Inactive values are absent.{part}"
     )
     chart = _concatenate(tuple(panels), len(groups) if several else 2)

@@ -1,4 +1,4 @@
-"""The winner: its curve along its lineage, where it went on from other weights, and its hyperparameters beneath."""
+"""The winner, handed over: its curve along its lineage, where it took other weights, its hyperparameters beneath."""
 
 from typing import Any
 
@@ -19,9 +19,8 @@ MAX_PANELS = 8
 
 
 def winner(run: Run, gain: Gain | None) -> Figure:
-    """Draw the score along the lineage that ends with the best, and beneath it the values that changed."""
-    line = run.history.lineage()
-    line = [line[i] for i in thin(np.arange(len(line)), MAX_MARKS)]
+    """Draw the score along the lineage of what is handed over, and beneath it the values that changed."""
+    line = [run.winner[i] for i in thin(np.arange(len(run.winner)), MAX_MARKS)]
     configs = [run.space.flatten(run.history.applied(o)) for o in line]
     parameters: list[Numerical | Categorical] = [*run.space.numerical, *run.space.categorical]
     moved = [p for p in parameters if any(one.get(p.name) != configs[0].get(p.name) for one in configs)]
@@ -46,7 +45,8 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     if copied:
         rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
         panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
-    caption = f"The best score's lineage went on from another's weights {counted(len(copied), 'time')} (dashed lines)."
+    caption = f"What the run hands over is {run.choice}. "
+    caption += f"Its lineage went on from another's weights {counted(len(copied), 'time')} (dashed lines)."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
     caption += f" {MAX_PANELS} of {len(moved)} values that changed are drawn." if len(moved) > MAX_PANELS else ""

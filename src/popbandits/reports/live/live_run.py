@@ -16,6 +16,7 @@ from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.stats import mean
 from popbandits.storage import Store
+from popbandits.storage.handed_over import handed_over
 from popbandits.storage.queries import KEY_COLUMNS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
 from popbandits.storage.store import reading
 
@@ -42,7 +43,9 @@ class LiveRun(RunData):
         self.decided = no_numbers("decision")
         """A row for each decision."""
         self.lineage = []
-        self._best: Observation | None = None
+        self.best: Observation | None = None
+        """The interval with the best score so far."""
+        self._chosen: Key | None = None
         self._configs: dict[int, Any] = {}
         self._metric_names: list[str] = []
         self._metrics: dict[str, FloatArray] = {}  # those that a page asked for, as far as they were read
@@ -104,10 +107,14 @@ class LiveRun(RunData):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
 
     def _find_lineage(self, store: Store) -> None:
-        """Follow a new best interval back to its first ancestor: ancestors never change."""
+        """Find the best interval, and follow what would be handed over now back to its first ancestor."""
         new = store.best(after=len(self))
-        if new is not None and (self._best is None or merit(new, self.sign) > merit(self._best, self.sign)):
-            self._best, self.lineage = new, store.lineage(new.key)
+        if new is not None and (self.best is None or merit(new, self.sign) > merit(self.best, self.sign)):
+            self.best = new
+        choice = handed_over(store)
+        if choice is not None and choice.observation.key != self._chosen:
+            self._chosen = choice.observation.key
+            self.lineage = store.lineage(self._chosen)
 
     def _find_metrics(self, store: Store, new: int) -> None:
         """Note the names of metrics in a sample of the new observations."""

@@ -138,7 +138,7 @@ class News:
         asking = run.decided["seconds"][-1000:]
         asking = asking[np.isfinite(asking)]
         return {
-            "best score": number(run.lineage[-1][2]) if run.lineage else "–",
+            "best score": number(run.best.score) if run.best is not None else "–",
             "state": self._state,
             "rounds": self._rounds,
             "mean": number(run.mean),
@@ -156,9 +156,9 @@ class News:
     @property
     def _told(self) -> str:
         """A sentence for screen readers, which changes with the round, the state and the best score."""
-        lineage = self._run.lineage
-        best = f"best score {number(lineage[-1][2])}" if lineage else "nothing completed yet"
-        return f"{self._state}: round {self._rounds}, {best}"
+        best = self._run.best
+        told = "nothing completed yet" if best is None else f"best score {number(best.score)}"
+        return f"{self._state}: round {self._rounds}, {told}"
 
     def _update_rows(self, store: Store) -> None:
         """Update the row of each member that changed."""
