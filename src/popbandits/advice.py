@@ -7,6 +7,7 @@ Each rule looks at the last third of the rounds, and is silent while there is to
 - `noise`: members' scores in a round differ no more than two evaluations of the same weights would.
 
 Noise is the reported standard error of a score, or else the estimate of `history/noise.py` from the lineages.
+`failures` says how many intervals failed, and why the last one did.
 `outlook` says whether more rounds promise more, by the same thirds of a lineage as `standstill`.
 """
 
@@ -71,7 +72,7 @@ MIN_DEGREES_OF_FREEDOM = 8
 class Advice:
     """A warning or, of the kind "rising", an outlook: what the run shows, and what to look at."""
 
-    kind: Literal["bounds", "standstill", "noise", "rising"]
+    kind: Literal["bounds", "standstill", "noise", "rising", "failed"]
     text: str
 
 
@@ -79,6 +80,22 @@ def advise(history: History) -> list[Advice]:
     """Judge a run by its history."""
     size, recent = _recent(history)
     return judge(recent, len(history), size, history.space, history.sign, partial(_back, history))
+
+
+def failures(failed: int, intervals: int, last: str = "") -> Advice | None:
+    """Say how many intervals failed; None if none did.
+
+    >>> print(failures(3, 40, "ValueError: lr is too high").text)
+    3 of 40 intervals failed; the last: ValueError: lr is too high
+
+    Args:
+        failed: Number of intervals that failed.
+        intervals: Number of intervals.
+        last: Error of the last one that failed. Default "", if none did.
+    """
+    if not failed:
+        return None
+    return Advice("failed", f"{failed:,} of {counted(intervals, 'interval')} failed; the last: {first_line(last, 200)}")
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -128,7 +128,7 @@ def test_what_ray_sets_of_pbt_is_set_here() -> None:
         ),
         ("PB2Mix", {"perturbation_factors": (1.2, 0.8)}, r"PB2Mix has no use for perturbation_factors=\(1.2, 0.8\)"),
         ("NearPBT", {"perturbation_factors": (1.2, 0.8)}, r"NearPBT has no use for perturb.*or use PBT"),
-        ("PBT", {"log_config": True}, r"log_config=True: no pbt_policy_\*.txt is written.*History.load"),
+        ("PBT", {"log_config": True}, r"log_config=True: no pbt_policy_\*.txt is written.*Result"),
     ],
 )
 def test_what_has_nothing_to_set_is_said(name: str, settings: dict[str, Any], message: str) -> None:

@@ -139,6 +139,12 @@ def test_a_huge_traceback_is_cut_with_a_note(tmp_path: Path) -> None:
     assert output.stat().st_size < 2_000_000
 
 
+def test_there_is_no_box_of_what_to_do_next_without_anything_to_do(tmp_path: Path) -> None:
+    History({"x": (0.0, 1.0)}).save(tmp_path)
+    write_report([tmp_path], tmp_path / "report.html")
+    assert "What to do next" not in Page(tmp_path / "report.html").text
+
+
 def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> None:
     where = play(tmp_path / "run", Clumsy)
     write_report([where], tmp_path / "out" / "report.html")

@@ -27,7 +27,7 @@ from popbandits.reports.words import (
 from popbandits.run.experiment import record_of
 from popbandits.run.recorder import Recorder
 from popbandits.storage import Store
-from tests.reports.played import play
+from tests.reports.played import Clumsy, play
 from tests.warned_runs import stuck_then_rising
 
 
@@ -64,7 +64,17 @@ def test_a_run_without_a_completed_interval_says_so(tmp_path: Path) -> None:
     run = Run.read(tmp_path)
     assert gain_over_start(run) is None
     assert "nothing to compare" in told_gain(None)
-    assert next_steps(run, None) == []
+    assert next_steps(run, None) == [("Mend what fails", "1 of 1 interval failed; the last: its score was NaN", "")]
+
+
+def test_failed_intervals_are_the_first_thing_to_mend(tmp_path: Path) -> None:
+    run = Run.read(play(tmp_path, Clumsy))
+    failed = [o for o in run.history if o.failed]
+    what, why, _ = next_steps(run, gain_over_start(run))[0]
+    assert what == "Mend what fails"
+    assert why.startswith(f"{len(failed)} of 48 intervals failed; the last: ValueError: it fell ")
+    whole = Run.read(play(tmp_path / "whole"))
+    assert "Mend what fails" not in [step[0] for step in next_steps(whole, gain_over_start(whole))]
 
 
 def with_control(directory: Path, ahead: list[float]) -> Run:

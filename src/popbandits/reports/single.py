@@ -97,13 +97,13 @@ def _short(run: Run, drawn: dict[str, Figure]) -> str:
         "rounds": rounds_done(how.round, how.rounds),
         "failed intervals": f"{how.failures:,}",
     }
-    steps = (
+    steps = [
         markup(
             "li", markup("strong", f"{what}."), " ", breakable(why), markup("pre", escape(command)) if command else ""
         )
         for what, why, command in next_steps(run, gain)
-    )
-    todo = markup("div", markup("h3", "What to do next"), markup("ul", *steps), class_="warned")
+    ]
+    todo = markup("div", markup("h3", "What to do next"), markup("ul", *steps), class_="warned") if steps else ""
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
     found = effects([run])
     mattered = findings(what_mattered(found), unclear_effects([run], found), never_explored([run]))

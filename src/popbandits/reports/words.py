@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from popbandits.advice import advise, outlook
+from popbandits.advice import advise, failures, outlook
 from popbandits.basics.wording import clock, counted, number
 from popbandits.reports.figures.effects import NEITHER, Effect
 from popbandits.reports.gained import MIN_COMPARED, Gain
@@ -16,6 +16,7 @@ from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
 
 STEPS = {
+    "failed": "Mend what fails",
     "bounds": "Widen a range",
     "standstill": "More rounds promise little",
     "noise": "Measure better",
@@ -76,7 +77,9 @@ def told_gain(gain: Gain | None) -> str:
 def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
     """List what to do next, why, and how: the judgements of `advice`, the gain over the start, the schedule."""
     folder, way = shlex.quote(str(run.directory)), configurations(run)
-    steps = [(STEPS[one.kind], one.text, "") for one in advise(run.history)]
+    errors = [event.text for event in run.failures]
+    judged = [failures(len(errors), len(run.history), *errors[-1:]), *advise(run.history)]
+    steps = [(STEPS[one.kind], one.text, "") for one in judged if one is not None]
     if (rising := outlook(run.history)) is not None:
         options = f"--rounds {3 * (run.status.rounds or len(run.scores)) // 2}"
         if limit := run.about.get("max_cost"):
