@@ -257,6 +257,7 @@ def test_a_run_whose_members_went_at_their_own_pace_reads_the_same(tmp_path: Pat
     page = Page(tmp_path / "report.html")
     assert len(page.data["tables"]["intervals"]["rows"]) == 24
     assert {"winner", "learning", "schedules"} <= set(page.data["figures"])
+    assert " of 8 rounds)" in page.text  # Too early for what was gained.
     assert "This run cannot tell what" in page.text  # Too few configurations in six rounds.
 
 

@@ -89,18 +89,30 @@ def with_control(directory: Path, ahead: list[float]) -> Run:
 
 
 def test_what_tuning_gained_over_the_control_is_told_with_its_noise(tmp_path: Path) -> None:
-    gain = gain_over_start(with_control(tmp_path / "ahead", [1.0, 5.0, 1.0, 2.0, 3.0]))
+    gain = gain_over_start(with_control(tmp_path / "ahead", [5.0] * 5 + [1.0, 2.0, 3.0]))
     assert gain is not None
     assert (gain.over, gain.whole, gain.clear, str(gain)) == ("the control", True, True, "+2 ± 1.2")
     assert told_gain(gain) == (
-        "In rounds 2 to 4 the member that is best in the end was ahead of the control (member 0, on record until "
-        "round 4), by 2 ± 1.2 on average (two standard errors)."
+        "In rounds 5 to 7 the member that is best in the end was ahead of the control (member 0, on record until "
+        "round 7), by 2 ± 1.2 on average (two standard errors)."
     )
-    behind = gain_over_start(with_control(tmp_path / "behind", [1.0, -1.0]))
+    behind = gain_over_start(with_control(tmp_path / "behind", [1.0] * 7 + [-1.0]))
     assert told_gain(behind).endswith("tuning gained nothing.")
-    short = with_control(tmp_path / "short", [1.0, 2.0])
-    assert told_gain(gain_over_start(short)).startswith("It takes 3 rounds to say what tuning gained over the control")
+    assert str(behind) == "–"
     assert "Doubt the gain" in dict(step[:2] for step in next_steps(with_control(tmp_path / "no", [1.0, -1.0]), behind))
+
+
+@pytest.mark.parametrize("last", [1.0, -1.0], ids=["ahead", "behind"])
+def test_of_a_young_run_no_gain_is_told(tmp_path: Path, last: float) -> None:
+    for rounds in (1, 7):
+        run = with_control(tmp_path / str(rounds), [1.0] * (rounds - 1) + [last])
+        gain = gain_over_start(run)
+        assert str(gain) == f"– ({rounds} of 8 rounds)"
+        assert told_gain(gain) == (
+            f"It takes 8 rounds of training beside the control (member 0, on record until round {rounds - 1}) to say "
+            f"what tuning gained; there {'is 1' if rounds == 1 else f'are {rounds}'}."
+        )
+        assert "Doubt the gain" not in [step[0] for step in next_steps(run, gain)]
 
 
 def started(

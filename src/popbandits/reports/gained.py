@@ -13,6 +13,9 @@ from popbandits.basics.wording import number
 from popbandits.history import Key, Observation
 from popbandits.reports.run import Run
 
+MIN_APART = 8
+"""Fewest rounds in which both trained apart for a lead to be told: in the first ones it is luck."""
+
 MIN_COMPARED = 3
 """Fewest rounds whose spread tells the noise; of fewer, the noise of a score must be known."""
 
@@ -29,6 +32,7 @@ class Gain:
         lead: Mean lead in the last rounds that both trained apart, of which more is better; NaN if there are none.
         error: Two standard errors of the lead; NaN if unknown.
         rounds: The rounds that were compared.
+        apart: Number of rounds in which both trained apart, of which the last were compared.
     """
 
     over: str
@@ -38,6 +42,22 @@ class Gain:
     lead: float
     error: float
     rounds: list[int]
+    apart: int
+
+    @property
+    def none(self) -> bool:
+        """True if the member that is best in the end is the one that was not tuned."""
+        return self.whole and not self.apart
+
+    @property
+    def seen(self) -> int:
+        """Number of rounds that tell what was gained."""
+        return len(self.line) if self.none else self.apart
+
+    @property
+    def early(self) -> bool:
+        """True if there are too few rounds for a lead to mean something."""
+        return self.seen < MIN_APART
 
     @property
     def clear(self) -> bool:
@@ -45,7 +65,9 @@ class Gain:
         return self.lead > self.error
 
     def __str__(self) -> str:
-        return f"{number(self.lead, 3, '+')} ± {number(self.error, 2)}"
+        if self.early:
+            return f"– ({self.seen} of {MIN_APART} rounds)"
+        return "–" if self.none else f"{number(self.lead, 3, '+')} ± {number(self.error, 2)}"
 
 
 def gain_over_start(run: Run) -> Gain | None:
@@ -64,11 +86,11 @@ def gain_over_start(run: Run) -> Gain | None:
     where = f"member {line[0].member}, on record until round {line[-1].round}" if line else "not on record"
     rivals = {o.round: o for o in line}
     apart = [o for o in run.history.lineage(final) if o.round in rivals and rivals[o.round].key != o.key]
-    apart = apart[-max(MIN_COMPARED, len(apart) // 4) :]
-    ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in apart])
+    last = apart[-max(MIN_COMPARED, len(apart) // 4) :]
+    ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in last])
     lead = float(ahead.mean()) if len(ahead) else math.nan
     whole = bool(line) and line[-1].round >= final.round
-    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), [o.round for o in apart])
+    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), [o.round for o in last], len(apart))
 
 
 def _two_errors(run: Run, ahead: FloatArray) -> float:

@@ -1,6 +1,5 @@
 """The page of one run."""
 
-import math
 import shlex
 from collections.abc import Callable
 from html import escape
@@ -89,9 +88,8 @@ def _member_choice(members: int) -> str:
 
 def _short(run: Run, drawn: dict[str, Figure]) -> str:
     best, how, gain = run.history.best, run.status, gain_over_start(run)
-    gained = "–" if gain is None or math.isnan(gain.error) else str(gain)
     facts = {
-        f"gained over {gain.over if gain else 'the start'}": gained,
+        f"gained over {gain.over if gain else 'the start'}": "–" if gain is None else str(gain),
         "best score": number(best.score if best else None),
         "state": how.state,
         "rounds": rounds_done(how.round, how.rounds),

@@ -1,6 +1,5 @@
 """Sentences about a run: its course, what tuning gained, what to do next, what mattered, what was never tried."""
 
-import math
 import shlex
 from collections.abc import Sequence
 from itertools import groupby
@@ -10,7 +9,7 @@ import numpy as np
 from popbandits.advice import advise, failures, outlook
 from popbandits.basics.wording import clock, counted, number
 from popbandits.reports.figures.effects import NEITHER, Effect
-from popbandits.reports.gained import MIN_COMPARED, Gain
+from popbandits.reports.gained import MIN_APART, Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
@@ -61,10 +60,11 @@ def told_gain(gain: Gain | None) -> str:
     if gain is None:
         return "No interval has completed, so there is nothing to compare yet."
     over = f"{gain.over} ({gain.where})"
-    if gain.whole and not gain.rounds:
+    if gain.early:
+        beside = f"{MIN_APART} rounds of training beside {over}"
+        return f"It takes {beside} to say what tuning gained; there {'is' if gain.seen == 1 else 'are'} {gain.seen}."
+    if gain.none:
         return f"At the end no member is ahead of {over}: tuning gained nothing."
-    if math.isnan(gain.error):
-        return f"It takes {MIN_COMPARED} rounds to say what tuning gained over {over}."
     first, last = gain.rounds[0], gain.rounds[-1]
     rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
     told = (
@@ -87,7 +87,7 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
         steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} {options}"))
     if gain is None:
         return steps
-    if not gain.clear and (gain.whole or not math.isnan(gain.error)):
+    if not gain.clear and not gain.early:
         why = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
         steps.append(("Doubt the gain", why, ""))
     if gain.over != "the control":
