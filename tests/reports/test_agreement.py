@@ -262,7 +262,7 @@ def test_everybody_shows_the_lineage_handed_over_and_not_that_of_the_luckiest_sc
     assert [step[:2] for step in run.lineage] == [step[:2] for step in followed.lineage] == line
     shown = winner(run, None)
     assert [(row["member"], row["round"]) for row in shown.data["winner"]] == line
-    assert shown.caption.startswith(f"What the run hands over is {result.choice}. Its lineage ")
+    assert shown.caption.startswith(f"The run hands over {result.choice}. Its lineage ")
     columns, rows, _ = interval_table(run)
     tables = [[dict(zip(columns, row, strict=True)) for row in rows], result.to_pandas().to_dict("records")]
     for table in (*tables, exported(tmp_path, "csv"), exported(tmp_path, "json")):

@@ -112,6 +112,38 @@ def test_the_table_of_copies_sorts_and_marks_the_winning_ones(page: Page) -> Non
     assert beside == sorted(beside)
 
 
+# Of a table's box: whether the page or the box is cut, whether its bar is in view, its width, and what is at its right.
+BOX = """table => {
+    const box = table.parentElement;
+    box.scrollLeft = box.scrollWidth;
+    box.scrollTop = 200;
+    const [inside, head] = [box, table.tHead.rows[0].lastElementChild].map((one) => one.getBoundingClientRect());
+    const said = {
+        page: document.documentElement.scrollWidth <= innerWidth,
+        bar: box.scrollWidth <= box.clientWidth || inside.height <= innerHeight,
+        last: head.right <= inside.right + 1,
+        heads: Math.abs(head.top - inside.top) < 1,
+        width: inside.width,
+    };
+    [box.scrollLeft, box.scrollTop] = [0, 0];
+    return said;
+}"""
+
+
+def test_a_wide_table_scrolls_in_a_box_that_fits_the_window_and_uses_its_width(page: Page) -> None:
+    try:
+        widths = {}
+        for width in (1000, 1600):
+            page.set_viewport_size({"width": width, "height": 900})
+            found = page.locator("#intervals").evaluate(BOX)
+            widths[width] = found.pop("width")
+            assert found == {"page": True, "bar": True, "last": True, "heads": True}, width
+        assert widths[1000] < 1000 < widths[1600]
+    finally:
+        page.set_viewport_size(WIDE)
+        page.wait_for_selector("body[data-ready=true]")
+
+
 def test_a_member_can_be_brought_out(page: Page) -> None:
     canvas = page.locator("#figure-schedules canvas")
     before = canvas.evaluate("canvas => canvas.toDataURL()")

@@ -45,7 +45,7 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     if copied:
         rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
         panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
-    caption = f"What the run hands over is {run.choice}. "
+    caption = f"The run hands over {run.choice}. "
     caption += f"Its lineage went on from another's weights {counted(len(copied), 'time')} (dashed lines)."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
