@@ -40,7 +40,7 @@ def readers(directory: Path) -> tuple[Run, LiveRun]:
 def test_axes_without_data_are_not_offered(tmp_path: Path) -> None:
     for run in readers(written(tmp_path, {}, {"metrics": {"note": "text", "bad": float("inf"), "none": None}})):
         figure = learning(run)
-        assert figure.axes == {"x": {}, "y": {}, "steep": 0}
+        assert figure.axes == {"x": {}, "y": {}, "steep": 0, "far": 0}
         assert set(figure.data["members"][0]) <= {"member", "round", "score", "config"}
 
 

@@ -17,6 +17,7 @@ from popbandits.storage import Store
 from tests.reports.narrow import NARROW, faults
 from tests.reports.played import HOSTILE, Climber, play
 from tests.reports.served import served
+from tests.reports.test_figures import climb
 from tests.reports.test_live_in_browser import fact
 from tests.reports.test_live_in_browser import opened as opened_live
 from tests.reports.test_report_in_browser import opened as opened_report
@@ -105,6 +106,26 @@ def test_in_a_report_curves_are_drawn_along_the_axes_that_a_reader_chooses(repor
     assert faults(report) == []
     report.locator("details").first.evaluate("one => { one.open = true; }")
     assert faults(report) == []
+
+
+def test_a_far_score_is_off_the_curves_until_a_reader_asks_for_it(browser: Browser, tmp_path: Path) -> None:
+    climb(tmp_path / "run", {(2, 0): -900.0})
+    write_report([tmp_path / "run"], tmp_path / "report.html")
+    with opened_report(browser, tmp_path / "report.html") as page:
+        box = page.get_by_label("leave out 1 far score")
+        expect(box).to_be_checked()
+        expect(page.get_by_label("leave out the steep start")).to_be_hidden()
+        first = drawn(page)
+        box.uncheck()
+        whole = changed(page, first)
+        page.wait_for_selector("body[data-ready=true]")
+        box.check()
+        assert changed(page, whole) == first
+    with served(tmp_path) as server, opened_live(browser, f"http://localhost:{server.port}/run?run=run") as page:
+        page.wait_for_selector("#figure-schedules canvas")
+        first = drawn(page)
+        page.get_by_label("leave out 1 far score").uncheck()
+        changed(page, first)
 
 
 def test_on_a_live_page_the_axes_stay_as_they_were_chosen_while_the_run_goes_on(browser: Browser, run: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from popbandits import PBT, Population, RandomSearch
-from popbandits.history import History, Observation
+from popbandits.history import History, Mode, Observation
 from popbandits.reports.figures import theme
 from popbandits.reports.figures.charts import log_ticks
 from popbandits.reports.figures.comparison import curves
@@ -106,6 +106,53 @@ def test_a_steep_start_is_the_time_of_most_of_the_gain_if_that_was_early(tmp_pat
         axes = learning(Run.read(tmp_path / name)).axes
         assert axes is not None
         assert axes["steep"] == steep, name
+
+
+def climb(directory: Path, awful: dict[tuple[int, int], float], mode: Mode = "max") -> Run:
+    """Four members that climb evenly for ten rounds, but for the scores of some intervals."""
+    history, sign = History({"x": (0.0, 1.0)}, size=4, mode=mode), 1.0 if mode == "max" else -1.0
+    for t in range(10):
+        for m in range(4):
+            score = sign * awful.get((m, t), t + m / 10 + 1 / 3)
+            history.append(Observation(m, t, {"x": 0.5}, (m, t - 1) if t else None, score=score))
+    history.save(directory)
+    return Run.read(directory)
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_scores_far_below_the_others_are_beyond_the_axis_and_told(mode: Mode, tmp_path: Path) -> None:
+    run, sign = climb(tmp_path / "one", {(2, 0): -900.0}, mode), "" if mode == "min" else "-"
+    found = learning(run)
+    assert found.axes is not None
+    assert found.axes["far"] == 1
+    assert f"One score, {sign}900, member 2, round 0, is so much worse than the others" in found.caption
+    found.chart.to_dict()  # holds it against the schema
+    limit = run.sign * 0.333333
+    for layer in found.spec["layer"]:
+        assert layer["encoding"]["y"]["scale"] == {"zero": False, "domainMin" if mode == "max" else "domainMax": limit}
+        circles = layer["mark"]["type"] == "circle"
+        assert [step["filter"] for step in layer["transform"] if "filter" in step] == (
+            [f"datum.score {'>=' if mode == 'max' else '<='} {limit}"] if circles else []
+        )
+        assert circles or layer["mark"]["clip"]
+    assert min(run.sign * row["score"] for row in found.data["members"]) == -900  # Drawn if the reader wants.
+    two = learning(climb(tmp_path / "two", {(2, 0): -900.0, (1, 3): -850.0}, mode))
+    assert f"2 scores are so much worse than the others that the axis leaves them out; the worst: {sign}900," in (
+        two.caption
+    )
+
+
+@pytest.mark.parametrize(
+    "awful",
+    [{}, {(2, 0): -15.0}, {(m, 0): -900.0 for m in range(4)}, {(m, m): -900.0 for m in range(4)}, {(3, 9): 900.0}],
+    ids=["none", "not far", "a round of all", "many", "a good one"],
+)
+def test_what_is_no_outlier_stays_on_the_axis(awful: dict[tuple[int, int], float], tmp_path: Path) -> None:
+    found = learning(climb(tmp_path, awful))
+    assert found.axes is not None
+    assert found.axes["far"] == 0
+    assert "so much worse" not in found.caption
+    assert found.spec["layer"][0]["encoding"]["y"]["scale"] == {"zero": False}
 
 
 def test_schedules_show_every_active_value_as_what_it_is(run: Run) -> None:

@@ -59,9 +59,9 @@ def intervals(source: str, **computed: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(source)).transform_calculate(who=who, **computed)
 
 
-def score_axis(field: str = "score", title: str = "score") -> alt.Y:
-    """Make a vertical axis of scores."""
-    return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK_FORMAT))
+def score_axis(field: str = "score", title: str = "score", **ends: Any) -> alt.Y:
+    """Make a vertical axis of scores, with the ends of its scale that are given."""
+    return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(zero=False, **ends), axis=alt.Axis(format=TICK_FORMAT))
 
 
 def panel_title(text: str) -> alt.Title:

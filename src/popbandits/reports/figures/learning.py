@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 
 from popbandits.basics.typing import FloatArray, IntArray
-from popbandits.basics.wording import counted, rounded
+from popbandits.basics.wording import counted, number, rounded
 from popbandits.reports.axes import time_unit
 from popbandits.reports.data import RunData
 from popbandits.reports.figures import charts
@@ -21,6 +21,8 @@ MAX_CURVES = 60
 """Maximum members drawn one by one."""
 STEEP_SHARE = 0.75
 """Share of the whole gain that a steep start makes."""
+FAR_RATIO, FAR_SHARE, MIN_SCORES = 4.0, 0.05, 8
+"""Times that far scores stretch the axis of the others, their greatest share of all, and the fewest scores to tell."""
 SUMMARY_CURVES = ("best member of the round", "mean of the members")
 
 
@@ -60,6 +62,44 @@ class Cells:
         return {"members": table[self.each], "summary": np.concatenate([best, means]), "won": table[self.won]}
 
 
+@dataclass(frozen=True)
+class Far:
+    """Scores so much worse than the others that the axis leaves them out."""
+
+    limit: float
+    """The worst score on the axis."""
+    count: int
+    worst: float
+    member: int
+    round: int
+    """Member and round of the worst score."""
+
+    @staticmethod
+    @np.errstate(over="ignore")
+    def of(run: RunData) -> "Far | None":
+        """Find the far scores of a run; None if there are none. The best score of each round is never among them."""
+        turned = run.sign * run.scores
+        known = np.sort(turned[np.isfinite(turned)])
+        if len(known) < MIN_SCORES or not np.isfinite(known[-1] - known[0]):
+            return None
+        most = max(1, int(FAR_SHARE * len(known)))
+        spans = known[-1] - known[: most + 1]
+        counts = np.flatnonzero((spans[1:] > 0) & (spans[:-1] >= FAR_RATIO * spans[1:])) + 1
+        if not len(counts) or np.nanmin(run.sign * run.best_by_round) < known[counts[-1]]:
+            return None
+        round_, member = np.unravel_index(np.nanargmin(turned), turned.shape)
+        limit, worst = rounded(float(run.sign * known[counts[-1]])), run.scores[round_, member]  # As it is in the data.
+        assert limit is not None, "the score is finite"
+        return Far(limit, int(counts[-1]), float(worst), int(member), int(round_))
+
+    def __str__(self) -> str:
+        worse = "so much worse than the others"
+        where = f"{number(self.worst)}, member {self.member}, round {self.round}"
+        if self.count == 1:
+            return f"One score, {where}, is {worse} that the axis leaves it out."
+        return f"{self.count:,} scores are {worse} that the axis leaves them out; the worst: {where}."
+
+
 def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
     """Draw the score of every member after each round (about `points` of them at most), their mean, and the best."""
     cells = Cells.of(run, points)
@@ -83,8 +123,10 @@ def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
         "summary": rows("summary", round=2 * rounds, curve=[name for name in SUMMARY_CURVES for _ in rounds]),
         "won": rows("won", member=won_member, round=won_round),
     }
-    axes = {**_axes(run.metrics, fields, unit), "steep": _steep(run)}
-    return Figure("learning", "Learning curves", _caption(run, cells), _layers(run.horizon), data, True, axes)
+    far = Far.of(run)
+    axes = {**_axes(run.metrics, fields, unit), "steep": _steep(run), "far": 0 if far is None else far.count}
+    panels = _layers(run.horizon, run.sign, None if far is None else far.limit)
+    return Figure("learning", "Learning curves", _caption(run, cells, far), panels, data, True, axes)
 
 
 def _steep(run: RunData) -> int:
@@ -100,10 +142,11 @@ def metric_values(run: RunData, name: str, points: int = 2 * MAX_MARKS) -> dict[
     return {source: [rounded(value, 5) for value in values.tolist()] for source, values in found.items()}
 
 
-def _caption(run: RunData, cells: Cells) -> str:
+def _caption(run: RunData, cells: Cells, far: Far | None) -> str:
     rounds, members = cells.shape
     part = "" if len(cells.drawn) == members else f" {len(cells.drawn)} of {counted(members, 'member')} are drawn."
     part += "" if len(cells.shown) == rounds else f" {len(cells.shown):,} of {rounds:,} rounds are drawn."
+    part += "" if far is None else f" {far}"
     better = "Higher" if run.sign > 0 else "Lower"
     return (
         f"{better} scores are better. The winning lineage leads to what is handed over: it changes member where "
@@ -128,7 +171,8 @@ def _axes(metrics: Sequence[str], fields: Mapping[str, Any], unit: str) -> Mappi
 
 
 @lru_cache(16)  # A page that follows a run draws the same layers repeatedly.
-def _layers(horizon: int) -> Any:
+def _layers(horizon: int, sign: float, limit: float | None) -> Any:
+    """Make the layers; scores that are worse than the limit, if there is one, are beyond the axis."""
     x = charts.rounds_axis(horizon)
     best, mean = SUMMARY_CURVES
     colours = {best: BLUE, mean: GREEN, "winning lineage": RED, "a member": GREY}
@@ -138,13 +182,20 @@ def _layers(horizon: int) -> Any:
     full = charts.tooltips(*charts.SCORE_TIP, ("config", "hyperparameters"))
     summary = alt.Chart(alt.NamedData("summary")).transform_calculate(who="datum.curve + ', round ' + datum.round")
     each, won = charts.intervals("members", curve="'a member'"), charts.intervals("won", curve="'winning lineage'")
+    clip = limit is not None
+    ends: dict[str, Any] = {"domainMin" if sign > 0 else "domainMax": limit} if clip else {}
+    y = charts.score_axis(**ends)
+    shown = [
+        chart if limit is None else chart.transform_filter(f"datum.score {'>=' if sign > 0 else '<='} {limit!r}")
+        for chart in (each, won)
+    ]
     layers = (
-        each.mark_line(strokeWidth=1.2).encode(detail="member:N", order=order, opacity=charts.fade(0.45)),
-        each.mark_circle(size=26).encode(opacity=charts.fade(0.35, 0.03), tooltip=full),
-        summary.mark_line(strokeWidth=2.5).encode(order=order, tooltip=tip),
-        won.mark_circle(size=32, opacity=1).encode(tooltip=tip),
+        each.mark_line(strokeWidth=1.2, clip=clip).encode(detail="member:N", order=order, opacity=charts.fade(0.45)),
+        shown[0].mark_circle(size=26).encode(opacity=charts.fade(0.35, 0.03), tooltip=full),
+        summary.mark_line(strokeWidth=2.5, clip=clip).encode(order=order, tooltip=tip),
+        shown[1].mark_circle(size=32, opacity=1).encode(tooltip=tip),
     )
-    drawn = (layer.encode(x=x, y=charts.score_axis(), color=colour) for layer in layers)
+    drawn = (layer.encode(x=x, y=y, color=colour) for layer in layers)
     return alt.layer(*drawn).properties(width=760, height=300)
 
 

@@ -2,6 +2,7 @@
 const horizontal = document.getElementById("x-axis");
 const vertical = document.getElementById("y-axis");
 const steep = document.getElementById("steep");
+const far = document.getElementById("far");
 const METRIC = "metric:"; // Begins the value of a metric's option, so that one may be called "score".
 
 function offer(select, options) {
@@ -14,7 +15,9 @@ function offer(select, options) {
   select.dataset.offered = offered;
 }
 
-function offerAxes({ x, y, steep: round }) {
+function offerAxes({ x, y, steep: round, far: count }) {
+  far.closest("label").hidden = !count;
+  far.nextElementSibling.textContent = count === 1 ? "leave out 1 far score" : `leave out ${count} far scores`;
   steep.closest("label").hidden = !round;
   steep.nextElementSibling.textContent = `leave out the steep start, before round ${round}`;
   offer(horizontal, [["round", "round"], ...Object.entries(x).map(([field, { label }]) => [field, label])]);
@@ -24,12 +27,19 @@ function offerAxes({ x, y, steep: round }) {
 const chosenMetric = () => (vertical?.value.startsWith(METRIC) ? vertical.value.slice(METRIC.length) : null);
 
 // The specification and data of a figure along the chosen axes; `values` holds those of the metric, in the order of the
-// data. Rows of a steep start, if the reader leaves it out, and those without a number on either axis are left out.
+// data. Rows of a steep start, if the reader leaves it out, and those without a number on either axis are left out; the
+// limit of the axis of scores, beyond which far ones are, is lifted where the reader wants to see them.
 function along({ spec, data, axes }, values) {
   const [x, metric, from] = [horizontal.value, chosenMetric(), steep.checked ? axes.steep : 0];
-  if (x === "round" && metric === null && !from) return { spec, data };
+  const lifted = axes.far && (metric !== null || !far.checked);
+  if (x === "round" && metric === null && !from && !lifted) return { spec, data };
   const made = structuredClone(spec);
-  for (const { encoding } of made.layer) {
+  for (const layer of made.layer) {
+    const { encoding } = layer;
+    if (lifted) {
+      encoding.y.scale = { zero: false };
+      layer.transform = layer.transform.filter((step) => !("filter" in step));
+    }
     if (x === "round") encoding.x.scale.domain[0] = from;
     if (metric !== null) {
       const title = axes.y[metric].title;

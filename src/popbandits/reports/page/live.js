@@ -65,7 +65,7 @@ async function drawFigures(figures) {
 }
 
 redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => drawChart(name))));
-[horizontal, vertical, steep].forEach((select) =>
+[horizontal, vertical, steep, far].forEach((select) =>
   select.addEventListener("change", () => drawLater(() => drawChart("learning"))));
 
 // Members

@@ -34,7 +34,7 @@ member?.addEventListener("change", () =>
 Object.entries(data.axes).forEach(([name, axes]) => {
   offerAxes(axes);
   const again = () => draw([document.querySelector(`[data-figure=${name}]`)]);
-  [horizontal, vertical, steep].forEach((select) => select.addEventListener("change", again));
+  [horizontal, vertical, steep, far].forEach((select) => select.addEventListener("change", again));
 });
 
 const onlyWinning = document.getElementById("winning");
