@@ -473,7 +473,7 @@ def test_the_parent_folder_of_runs_is_answered_with_their_names(
     here = Path("many").absolute()
     names = ", ".join(str(here / f"run-{number}") for number in range(5))
     out, err = capsys.readouterr()
-    assert err == f"popbandits: {here} holds runs but is none: give one of {names} and 1 more\n"
+    assert err == f"popbandits: {here} holds no run: folders in it do; give one of {names} and 1 more\n"
     assert out == ""  # No table begins.
 
 
@@ -490,7 +490,7 @@ def test_status_shows_several_runs_and_what_is_none(undisturbed: History, capsys
         ["undisturbed", "finished", "PBT", "4/4"],
         ["other", "finished", "PBT", "2/2"],
     ]
-    assert err == "popbandits: there is no folder nothing; give the folder of a run\n"
+    assert err == "popbandits: nothing holds no run: there is no such folder; give the folder of a run\n"
     assert main(["status", ".", "other"]) == 0  # A folder of runs stands for all of them, each once.
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "other", "undisturbed"]
 

@@ -506,7 +506,7 @@ HISTORIES: dict[str, Case] = {
     "a folder without a run": (
         lambda: History.load("nowhere"),
         HistoryError,
-        "there is no folder nowhere; give the folder of a run",
+        "nowhere holds no run: there is no such folder; give the folder of a run",
     ),
 }
 CASES = SPACES | CONFIGS | POPULATIONS | TOLD | EXPLORERS | HISTORIES

@@ -151,12 +151,12 @@ def _why_no_run(path: Path) -> str:
     """Say why there is no run at a path, and name runs one folder below."""
     folder = path.parent
     if not os.path.lexists(folder):
-        return f"there is no folder {folder}; give the folder of a run"
+        return f"{folder} holds no run: there is no such folder; give the folder of a run"
     runs = sorted(str(each.parent) for each in folder.glob(f"*/{path.name}"))
     if not runs:
         return f"{folder} holds no run: it has no {path.name}; give the folder of a run"
     more = f" and {len(runs) - MAX_NAMED_RUNS} more" if len(runs) > MAX_NAMED_RUNS else ""
-    return f"{folder} holds runs but is none: give one of {', '.join(runs[:MAX_NAMED_RUNS])}{more}"
+    return f"{folder} holds no run: folders in it do; give one of {', '.join(runs[:MAX_NAMED_RUNS])}{more}"
 
 
 @cache
