@@ -35,6 +35,7 @@ from popbandits.run.signing import Signer, require_own
 from popbandits.run.source import source_of
 from popbandits.selection import Selection
 from popbandits.space import Space
+from popbandits.storage.queries import rounds_done
 from popbandits.storage.schema import RUN_FILE, holds_run
 from popbandits.storage.store import Store
 from popbandits.views.view import View
@@ -261,6 +262,8 @@ class Experiment:
         parts = choose(**{name: stored.get(name) for name in PARTS}, changes=given, resumed=True)
         experiment = Experiment(**(stored | given | vars(parts) | {"quantile": None}))
         _ = experiment.plan  # Raises here, where an error is not blamed on the record.
+        if "rounds" in given and given["rounds"] < (done := rounds_done(store)):
+            raise ArgumentError(f"rounds must be at least the {done} that the run has done, got {given['rounds']}")
         if not (trust or is_shipped(experiment.agent)):
             require_own(store, signer)
         return experiment

@@ -24,7 +24,7 @@ from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, absolute_path, remedy, required, resume_command
 from popbandits.storage.lock import Lock
-from popbandits.storage.queries import last_turn, rounds_done
+from popbandits.storage.queries import last_turn
 from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
@@ -326,9 +326,7 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
     progress, directory = experiment.progress, store.path.parent
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with required("use", store.path, RECORD_ERRORS), store:
-        population = experiment.make_population(store)  # Raises if the record is damaged.
-        if (rounds := experiment.rounds) is not None and rounds < (done := rounds_done(store)):
-            raise ArgumentError(f"rounds must be at least the {done} that the run has done, got {rounds}")
+        population = experiment.make_population(store)
         if resumed is not None:
             _describe(experiment, store, resumed.trust)
         limits = [] if experiment.max_cost is None else [StopAtCost(experiment.max_cost)]

@@ -49,9 +49,9 @@ def last_scores(store: Store) -> list[float]:
 
 
 def rounds_done(store: Store) -> int:
-    """Return the number of rounds that the member furthest ahead has done."""
-    [(rounds,)] = store.ask("SELECT COALESCE(MAX(round) + 1, 0) FROM observation")
-    return int(rounds)
+    """Count the rounds that the member furthest ahead has done; a damaged record may name any."""
+    found = store.ask("SELECT COUNT(*) FROM observation GROUP BY member ORDER BY 1 DESC LIMIT 1")
+    return int(found[0][0]) if found else 0
 
 
 def last_completed(store: Store, member: int) -> Observation | None:
