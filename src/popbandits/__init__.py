@@ -14,7 +14,7 @@
             self.weight = float((directory / "weight").read_text())
 
     result = tune(Agent, {"lr": log(1e-4, 1e-1, default=3e-2)}, rounds=10)
-    print(result.best.score, result.schedule[-1], result.directory)
+    print(result.choice, result.schedule[-1], result.directory)
 
 `help(popbandits.tune)` describes every setting, `popbandits.Agent` what an agent may do, and
 `popbandits.testing.check_agent` finds what is wrong with one.
