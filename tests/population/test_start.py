@@ -183,7 +183,9 @@ def test_only_a_folder_is_read() -> None:
 
 
 def test_a_population_names_the_folder_that_holds_no_run() -> None:
-    with pytest.raises(ArgumentError, match=r"^start must be .*, got 'default': there is no folder default"):
+    with pytest.raises(
+        ArgumentError, match=r"^start must be .*, got 'default': default holds no run: there is no such folder"
+    ):
         first("default")
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -226,8 +226,7 @@ class Experiment:
         recorded = [name for name, each in SETTINGS.items() if each.recorded and name not in ("agent", *DECIDING)]
         others = {name: plain(getattr(self, name), name) for name in recorded}
         values = record_of(self.plan, agent=recipe(self.agent), **others) | {"source": source_of(self.agent)}
-        own, beside = _texts(self.plan.space), _spaces_beside(self.agent)
-        values[BESIDE] = next((name for name, space in beside.items() if space == own), None)
+        values[BESIDE] = next((name for name, each in _beside(self.agent) if each.space is self.space), None)
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 
     @staticmethod
@@ -275,25 +274,25 @@ BESIDE = "experiment"
 
 def edited_space(store: Store, agent: Any) -> str | None:
     """Say how the space of the Experiment that began a run differs from the recorded one; None if it is the same."""
-    now, before = _spaces_beside(agent).get(str(store.about.get(BESIDE))), _texts(store.space)
-    if now is None or now == before:
+    named = dict(_beside(agent)).get(str(store.about.get(BESIDE)))
+    try:
+        now, before = {} if named is None else _texts(Space(named.space)), _texts(store.space)
+    except SpaceError:  # It is not used.
+        return None
+    if named is None or now == before:
         return None
     edited = [name for name in before | now if before.get(name) != now.get(name)]
     said = (f"{name} is {now.get(name, 'absent')} (recorded: {before.get(name, 'absent')})" for name in edited)
     return visible(f"the space of {store.about[BESIDE]} was edited, and the recorded one is kept: {'; '.join(said)}")
 
 
-def _spaces_beside(agent: Any) -> dict[str, dict[str, str]]:
-    """Map the names of the Experiments of an agent in its module to their spaces, in words."""
+def _beside(agent: Any) -> list[tuple[str, Experiment]]:
+    """List the Experiments of an agent in its module, with their names."""
     if (own := recipe(agent)) is None:
-        return {}
+        return []
     where = next(own[kind] for kind in KINDS if kind in own)
-    found = {}
-    for name, each in vars(sys.modules.get(where.rpartition(":")[0]) or object).items():
-        if isinstance(each, Experiment) and recipe(each.agent) == own:
-            with suppress(SpaceError):
-                found[name] = _texts(Space(each.space))
-    return found
+    there = vars(sys.modules.get(where.rpartition(":")[0]) or object).items()
+    return [(name, each) for name, each in there if isinstance(each, Experiment) and recipe(each.agent) == own]
 
 
 def _texts(space: Space) -> dict[str, str]:

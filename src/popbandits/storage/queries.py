@@ -50,7 +50,7 @@ def last_scores(store: Store) -> list[float]:
 
 def rounds_done(store: Store) -> int:
     """Count the rounds that the member furthest ahead has done; a damaged record may name any."""
-    found = store.ask("SELECT COUNT(*) FROM observation GROUP BY member ORDER BY 1 DESC LIMIT 1")
+    found = store.ask("SELECT COUNT(DISTINCT round) FROM observation GROUP BY member ORDER BY 1 DESC LIMIT 1")
     return int(found[0][0]) if found else 0
 
 
