@@ -274,12 +274,13 @@ BESIDE = "experiment"
 
 def edited_space(store: Store, agent: Any) -> str | None:
     """Say how the space of the Experiment that began a run differs from the recorded one; None if it is the same."""
-    named = dict(_beside(agent)).get(str(store.about.get(BESIDE)))
+    if (named := dict(_beside(agent)).get(str(store.about.get(BESIDE)))) is None:
+        return None
     try:
-        now, before = {} if named is None else _texts(Space(named.space)), _texts(store.space)
+        now, before = _texts(Space(named.space)), _texts(store.space)
     except SpaceError:  # It is not used.
         return None
-    if named is None or now == before:
+    if now == before:
         return None
     edited = [name for name in before | now if before.get(name) != now.get(name)]
     said = (f"{name} is {now.get(name, 'absent')} (recorded: {before.get(name, 'absent')})" for name in edited)
