@@ -99,5 +99,16 @@ def test_pairs_tell_better_from_as_good_but_for_noise(tmp_path: Path, capsys: py
         "better": "0.25",
         level: "0.75",
         "rank correlation": "",
+        "late low lr, difference": "+0.00 [+0.00, +0.00]",
         "mean without this task": "–",
     }
+
+
+def test_pairs_tell_which_method_chooses_lower_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append(runs("pbt", lambda seed: 0.5, seeds=[0, 1], late_choices=10, late_low_lr=1), tmp_path)
+    append(runs("pbt", lambda seed: 0.5, seeds=[2], late_choices=0, late_on_bound=0, late_low_lr=0), tmp_path)
+    append(runs("pb2-mix", lambda seed: 0.5, seeds=[0, 1, 2], late_choices=10, late_low_lr=6), tmp_path)
+    assert __main__.main(["pairs", "pb2-mix", "pbt", "--results", str(tmp_path), "--all-tasks"]) == 0
+    _, _, table = capsys.readouterr().out.partition("beside PBT\n\n")
+    (row,) = [row for name, row in cells(table.strip()).items() if name == "Pendulum"]
+    assert row["late low lr, difference"] == "+0.50 [+0.50, +0.50]"

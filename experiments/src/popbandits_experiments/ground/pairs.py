@@ -1,4 +1,7 @@
-"""Two methods on the same seeds, by task: how often one is better, or at least as good up to evaluation noise."""
+"""Two methods on the same seeds, by task: how often one is better, or at least as good up to evaluation noise.
+
+And how many more of its late new configurations have a low learning rate, which no score enters.
+"""
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +13,7 @@ from popbandits.basics.wording import counted
 from popbandits.errors import ArgumentError
 from popbandits_experiments.ground.headroom import Admission
 from popbandits_experiments.ground.records import Record
-from popbandits_experiments.ground.statistics import FloatArray, improvement, won
+from popbandits_experiments.ground.statistics import FloatArray, estimate, improvement, mean, won
 from popbandits_experiments.ground.suite import add_selection, arrange, label, require_some, select, showing
 from popbandits_experiments.ground.tables import UNKNOWN, markdown
 
@@ -58,20 +61,24 @@ def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]], entered: Collect
     `words` say which tasks `entered` names.
     """
     rows, level, finals = [], dict[str, float](), dict[str, tuple[FloatArray, FloatArray]]()
+    lower = {task: _lower_rates(pairs) for task, pairs in tasks.items()}
     for task, pairs in tasks.items():
         a, b = (np.array([pair[side].final for pair in pairs]) for side in (0, 1))
         noise = np.array([np.hypot(x.final_error, y.final_error) for x, y in pairs])
         finals[task], level[task] = (a, b), float((a >= b - WITHIN * noise).mean())
-        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[task]:.2f}", _rank_correlation(a, b)])
+        row = [task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[task]:.2f}", _rank_correlation(a, b)]
+        rows.append([*row, _mean_with_interval([lower[task]])])
     for task, row in zip(tasks, rows, strict=True):
         others = [finals[other] for other in finals if other in entered and other != task]
         row.append(_with_interval(others) if others and task in entered else UNKNOWN)
     if entered:
         count = str(sum(len(tasks[task]) for task in entered))
         means = _with_interval([finals[task] for task in entered]), f"{np.mean([level[task] for task in entered]):.2f}"
-        rows.append([f"mean over {counted(len(entered), 'task')} {words}", count, *means, "", ""])
+        rates = _mean_with_interval([lower[task] for task in entered])
+        rows.append([f"mean over {counted(len(entered), 'task')} {words}", count, *means, "", rates, ""])
     level_head = f"at least as good, within {WITHIN:g} standard errors"
-    head = ["task", "pairs", "better", level_head, "rank correlation", "mean without this task"]
+    head = ["task", "pairs", "better", level_head, "rank correlation"]
+    head += ["late low lr, difference", "mean without this task"]
     return markdown(head, rows)
 
 
@@ -80,6 +87,24 @@ def _rank_correlation(ours: FloatArray, theirs: FloatArray) -> str:
     if len(ours) < 3 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
         return ""
     return f"{spearmanr(ours, theirs).statistic:.2f}"
+
+
+def _lower_rates(pairs: Sequence[tuple[Record, Record]]) -> FloatArray:
+    """Return by how much the shares of late new configurations with a low rate differ, where both runs made some."""
+    return np.array(
+        [
+            ours.late_low_lr / ours.late_choices - theirs.late_low_lr / theirs.late_choices
+            for ours, theirs in pairs
+            if ours.late_choices and theirs.late_choices
+        ]
+    )
+
+
+def _mean_with_interval(differences: Sequence[FloatArray]) -> str:
+    if not all(map(len, differences)):
+        return UNKNOWN
+    found = estimate(mean, differences)
+    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 def _with_interval(finals: Sequence[tuple[FloatArray, FloatArray]]) -> str:
