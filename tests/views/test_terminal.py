@@ -108,7 +108,7 @@ def test_a_stopped_run_says_how_to_go_on_and_a_resumed_one_where_it_stood(
     assert said.endswith(f"Stopped. To resume: popbandits resume {tmp_path}\n")
     resume(tmp_path)
     first, *rounds, _ = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(rf"{tmp_path}: PBT, 4 members, 4 rounds, of which [5-8] intervals done", first)
+    assert re.fullmatch(rf"{tmp_path}: PBT, 4 members, 4 rounds, [5-8] intervals done", first)
     assert rounds[-1].startswith("4/4 rounds")
 
 

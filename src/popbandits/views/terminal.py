@@ -61,7 +61,7 @@ class LineView(Progress):
         self._since, self._copies = self.begun, list[str]()
         self._failed = self._named = 0  # since the last line
         rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
-        went = f", of which {counted(self.done, 'interval')} done" if self.done else ""
+        went = f", {counted(self.done, 'interval')} done" if self.done else ""
         _say(f"{directory}: {self.who}, {rounds}{went}")
         _remark(population)
 
