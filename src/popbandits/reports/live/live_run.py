@@ -56,8 +56,12 @@ class LiveRun(RunData):
         for name in [name for name in self.__dict__ if isinstance(getattr(LiveRun, name, None), cached_property)]:
             del self.__dict__[name]
 
-    def refresh(self) -> None:
-        """Read what is new; everything, if another run uses the folder now."""
+    def refresh(self, choose: bool = True) -> None:
+        """Read what is new; everything, if another run uses the folder now.
+
+        Args:
+            choose: False to leave the winning lineage as it was: a choice among many members takes long.
+        """
         with reading(self.directory) as store:
             store.begin()  # one snapshot
             if not self.is_in(store) or len(store) < len(self):
@@ -67,7 +71,9 @@ class LiveRun(RunData):
             new = numbers(store, "observation", len(self))
             more = numbers(store, "decision", int(self.decided["id"].max(initial=0)))
             self._check(new, more)
-            self._find_lineage(store)
+            self._find_best(store)
+            if choose:
+                self._find_lineage(store)
             self.numbers = np.concatenate([self.numbers, new])
             self.decided = np.concatenate([self.decided, more])
             self._renew()
@@ -106,11 +112,13 @@ class LiveRun(RunData):
             if of == of and not 0 <= of_round < finished.get(of, 0):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
 
-    def _find_lineage(self, store: Store) -> None:
-        """Find the best interval, and follow what would be handed over now back to its first ancestor."""
+    def _find_best(self, store: Store) -> None:
         new = store.best(after=len(self))
         if new is not None and (self.best is None or merit(new, self.sign) > merit(self.best, self.sign)):
             self.best = new
+
+    def _find_lineage(self, store: Store) -> None:
+        """Follow what would be handed over now back to its first ancestor."""
         choice = handed_over(store)
         if choice is not None and choice.observation.key != self._chosen:
             self._chosen = choice.observation.key

@@ -11,7 +11,7 @@ import numpy as np
 from popbandits.basics.wording import duration, first_line, number, rounded
 from popbandits.errors import HistoryError
 from popbandits.reports.live.live_run import LiveRun
-from popbandits.reports.live.updates import FIGURES, FigureUpdate, WarningsUpdate, curves
+from popbandits.reports.live.updates import FIGURES, FigureUpdate, LineageUpdate, WarningsUpdate, curves
 from popbandits.reports.run import describe_changes, describe_config, method_label, shorten
 from popbandits.reports.status import State, rounds_done, state_of
 from popbandits.storage import Store
@@ -51,6 +51,7 @@ class News:
         self._texts: dict[int, tuple[tuple[Source, int], str]] = {}  # member -> row of its config, and that as text
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # numbers of them in the log
+        self._lineage = LineageUpdate()
         self._figures = [FigureUpdate(name) for name in FIGURES]
         self._warnings = WarningsUpdate()
         self._updates = [*self._figures, self._warnings]
@@ -75,7 +76,7 @@ class News:
                 "warned": self._warnings.texts,
                 "members": [row for changed, row in self._rows.values() if changed > known],
                 "log": [entry for at, entry in self._log if at > known],
-                "more": any(one.is_due for one in self._updates),
+                "more": any(one.is_due for one in [self._lineage, *self._updates]),
                 "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
             }
 
@@ -93,20 +94,24 @@ class News:
                 return None
 
     def _look(self, draw: bool) -> None:
-        """Update the figure or the warnings that are due; else read what is new."""
-        due = next((one for one in self._updates if one.is_due), None) if draw else None
+        """Update the figure or the warnings that are due; else read what is new, with the winning lineage if it is."""
+        choose = draw and self._lineage.is_due  # Before the figures, which show it.
+        due = next((one for one in self._updates if one.is_due), None) if draw and not choose else None
         if due is not None:  # Before anything is read: a fast run always has news.
             self.version += 1
             due.make(self._run, self.version)
             return
         active = is_running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
         now = file_stamp(self.directory), active
-        if now == self._seen and not self._lags():
+        if now == self._seen and not self._lags() and not choose:
             return
         self._seen, self._reread_at = now, time.monotonic() + REREAD_SECONDS
         self.version += 1
         try:
-            self._run.refresh()
+            if choose:
+                self._lineage.make(self._run, self.version)
+            else:
+                self._run.refresh(choose=False)
             if self._run.file != self._file:
                 self._begin()
             with reading(self.directory) as store:
@@ -118,8 +123,10 @@ class News:
             self._error = None
         except (HistoryError, OSError) as error:  # It was removed, or is incomplete.
             self._error = str(error)
+        ready = self._error is None and len(self._run) > 0
+        self._lineage.stale = ready and not choose
         for one in self._updates:
-            one.stale = self._error is None and len(self._run) > 0
+            one.stale = ready
 
     def _lags(self) -> bool:
         """Tell whether the file has observations that were not yet readable at its last change."""

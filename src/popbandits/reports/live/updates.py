@@ -1,4 +1,4 @@
-"""Parts of the live page that take long to make: its figures and warnings, updated at their own pace."""
+"""Parts of the live page that take long to make: winning lineage, figures, warnings. Each has its own pace."""
 
 import time
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from popbandits.storage.store import reading
 PAUSE_FACTOR = 10.0
 """A slow update is repeated after this many times its duration."""
 FAST_SECONDS = 0.2
-"""Duration up to which a figure's update is not slow."""
+"""Duration up to which an update of a figure, or of the winning lineage, is not slow."""
 MAX_POINTS = 2_000
 """Approximate number of scores drawn one by one."""
 
@@ -64,6 +64,15 @@ class PacedUpdate(ABC):
     @abstractmethod
     def _make(self, run: LiveRun, version: int) -> None:
         """Do the work."""
+
+
+class LineageUpdate(PacedUpdate):
+    """The winning lineage, which leads to what would be handed over now; it comes with all else that is new."""
+
+    fast_seconds = FAST_SECONDS
+
+    def _make(self, run: LiveRun, version: int) -> None:
+        run.refresh(choose=True)
 
 
 class FigureUpdate(PacedUpdate):
