@@ -3,7 +3,8 @@
 Before every round, the model is fitted to what had been observed by then, once to every interval, as the paper's text
 says, and once as the published code has it: only intervals that went on with a member's own configuration
 (`continued_only`), with the score before as an input (`score_before`), or both. Its upper confidence bound is computed
-along the learning rate, with the best member's other hyperparameters. Nothing is trained here.
+along the learning rate, with the best member's other hyperparameters. How far the model tells configurations apart at
+all is the spread of its predictions over numbers drawn uniformly. Nothing is trained here.
 """
 
 import argparse
@@ -20,9 +21,10 @@ from popbandits import History, PB2Mix
 from popbandits.basics.typing import FloatArray
 from popbandits.explorers.surrogate import Models, one_blas_thread
 from popbandits.models.gp import NotFittedError
+from popbandits.models.kernel import LENGTH, R1
 from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.theme import PALETTE
-from popbandits.space import Points
+from popbandits.space import Points, Space
 from popbandits_experiments import RESULTS
 
 STORED = tuple(RESULTS / "procgen" / "bigfish" / "pb2-mix" / seed for seed in ("0", "1"))
@@ -31,12 +33,15 @@ GRID = np.linspace(0, 1, 51)
 """Learning rates at which the bound is computed, as shares of the range."""
 LOW = 0.02
 """Share of the range up to which a rate is low: 3e-5 in the paper's."""
+DRAWS = 400
+"""Number of configurations drawn for the spread of predictions."""
 _BOTH = (True, False)
 VIEWS: Mapping[str, PB2Mix] = {
     "every interval": PB2Mix(),
     "score before": PB2Mix(score_before=True),
     "continued only": PB2Mix(continued_only=True),
     "both": PB2Mix(continued_only=True, score_before=True),
+    "both, a length-scale each": PB2Mix(continued_only=True, score_before=True, per_dimension=True),
 }
 
 
@@ -47,6 +52,10 @@ class Sight:
     round: int
     bound: FloatArray
     """Upper confidence bound at the rates of GRID, in standard deviations of the change."""
+    length: float
+    """Length-scale of the numbers, whose ranges are [0, 1]; the geometric mean, if each has its own."""
+    spread: float
+    """Standard deviation of the predicted changes of uniformly drawn numbers, in standard deviations of the change."""
 
     @property
     def best(self) -> float:
@@ -67,10 +76,19 @@ def look(history: History, explorer: PB2Mix, rounds: Iterable[int]) -> Iterator[
         try:
             with one_blas_thread():
                 model = Models(explorer, space, past).at(point.h[0])
-                bound = model.bound(past, leader)(Points(x, np.repeat(point.h, len(GRID), axis=0)))
+                bound = model.bound(past, leader)
+                along = bound(Points(x, np.repeat(point.h, len(GRID), axis=0)))
+                predicted, _ = model.posterior.predict(bound.inputs(drawn(space, point)))
         except NotFittedError:
             continue
-        yield Sight(round_, bound)
+        theta = model.structure.theta(np.array(model.record["theta"]))
+        yield Sight(round_, along, float(np.exp(theta[LENGTH:R1].mean())), float(predicted.std()))
+
+
+def drawn(space: Space, point: Points) -> Points:
+    """Return numbers drawn uniformly, with the labels of a point."""
+    numbers = space.snap(np.random.default_rng(0).random((DRAWS, len(space.numerical))))
+    return space.activate(Points(numbers, np.repeat(point.h, DRAWS, axis=0)))
 
 
 def changes(history: History) -> Mapping[tuple[bool, bool], FloatArray]:
@@ -104,12 +122,17 @@ def _spread(values: FloatArray) -> str:
 
 
 def table_of_views(sights: Mapping[tuple[str, str], Sequence[Sight]]) -> Table:
-    """Build a table of how often a model prefers a low rate, in the first and the second half of a run."""
-    table = Table("run", "the model learns from", "prefers a low rate: first half", "second half", box=box.MARKDOWN)
+    """Build a table of how often a model prefers a low rate, and of how far it tells configurations apart.
+
+    The former in the first and the second half of a run, the latter in the second.
+    """
+    heads = ("run", "the model learns from", "prefers a low rate: first half", "second half", "length-scale", "spread")
+    table = Table(*heads, box=box.MARKDOWN)
     for (run, view), seen in sights.items():
         middle = len(seen) // 2
         halves = (np.mean([each.best <= LOW for each in part]) for part in (seen[:middle], seen[middle:]))
-        table.add_row(run, view, *(f"{share:.0%} of rounds" for share in halves))
+        length, spread = (np.median([(each.length, each.spread) for each in seen[middle:]], axis=0)).tolist()
+        table.add_row(run, view, *(f"{share:.0%} of rounds" for share in halves), f"{length:.2g}", f"{spread:.2f}")
     return table
 
 
