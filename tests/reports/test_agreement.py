@@ -304,10 +304,12 @@ def test_report_and_page_add_up_steps_and_seconds_along_a_lineage(played: Played
 
 
 def test_report_and_page_show_the_same_metric_of_every_interval_and_round(played: Played) -> None:
-    news = News(played.directory)
-    news.since(None)
+    news, version = News(played.directory), None
+    while (message := news.since(version)) is not None:
+        version = message["version"]
     drawn = news.curves("loss.policy")
     assert drawn is not None
+    assert drawn["data"]["won"]
     assert list(drawn["axes"]["y"]) == list(learning(played.report).axes["y"]) == ["even", "loss.policy"]  # type: ignore[index]
     report = learning(played.report).data, metric_values(played.report, "loss.policy")
     told = {o.key: o.metrics["loss"]["policy"] for o in played.history}

@@ -172,6 +172,23 @@ def test_a_page_is_told_all_at_first_and_then_what_changed(folder: Path, tmp_pat
     assert all("spec" in figure for figure in again["figures"].values())
 
 
+@pytest.mark.usefixtures("hasty")
+def test_the_winning_lineage_comes_with_the_figures_so_that_nothing_waits_for_the_choice(
+    folder: Path, tmp_path: Path
+) -> None:
+    news, version = News(copied(folder / "deeper" / "smooth", tmp_path, 12)), None
+    for length in (12, 16):
+        run = Run.read(copied(folder / "deeper" / "smooth", tmp_path, length))
+        followed = LiveRun(tmp_path)
+        followed.refresh(choose=False)
+        assert (len(followed), followed.lineage) == (length, [])
+        message = news.since(version)
+        assert message is not None
+        version, figures = rest(news, message["version"])
+        won = figures["learning"]["data"]["won"]
+        assert [(row["member"], row["round"]) for row in won] == [step[:2] for step in run.lineage]
+
+
 def rest(news: News, version: int) -> tuple[int, dict[str, Any]]:
     """The figures that a page is told after all else, one by one, and the version it knows then."""
     figures: dict[str, Any] = {}
