@@ -76,8 +76,9 @@ def test_help_of_the_package_opens_with_a_run_that_one_can_paste(
     out, errors = capsys.readouterr()
     assert not needs_more[-1]
     assert "Error" not in errors
-    score, folder = float(out.splitlines()[-1].split()[0]), Path(out.split()[-1])
-    assert score > -0.1
+    chosen, folder = re.match(r"member \d, round \d: (\S+)", out.splitlines()[-1]), Path(out.split()[-1])
+    assert chosen is not None
+    assert float(chosen[1].rstrip(",")) > -0.1
     assert History.load(folder).finished(0) == 10
 
 

@@ -85,6 +85,7 @@ class News:
         with self._lock:
             if self._seen is None:
                 self._look(draw=False)
+                self._look(draw=True)  # with the winning lineage
             run = self._run
             if metric not in run.metrics or self._error is not None:
                 return None
