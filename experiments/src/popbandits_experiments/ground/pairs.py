@@ -15,7 +15,7 @@ from popbandits_experiments.ground.headroom import Admission
 from popbandits_experiments.ground.records import Record
 from popbandits_experiments.ground.statistics import FloatArray, estimate, improvement, mean, won
 from popbandits_experiments.ground.suite import add_selection, arrange, label, require_some, select, showing
-from popbandits_experiments.ground.tables import UNKNOWN, markdown
+from popbandits_experiments.ground.tables import UNKNOWN, markdown, on_common_scale, with_interval
 
 WITHIN = 2.0
 """Standard errors of the difference of two final scores that count as noise."""
@@ -103,10 +103,8 @@ def _lower_rates(pairs: Sequence[tuple[Record, Record]]) -> FloatArray:
 def _mean_with_interval(differences: Sequence[FloatArray]) -> str:
     if not all(map(len, differences)):
         return UNKNOWN
-    found = estimate(mean, differences)
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return with_interval(estimate(mean, differences), "{:+.2f}".format)
 
 
 def _with_interval(finals: Sequence[tuple[FloatArray, FloatArray]]) -> str:
-    found = improvement(finals)
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return with_interval(improvement(finals), on_common_scale)

@@ -20,11 +20,12 @@ from rich.table import Table
 from popbandits import History, PB2Mix
 from popbandits.basics.typing import FloatArray
 from popbandits.explorers.surrogate import Models, one_blas_thread
+from popbandits.models.acquisition import candidates
 from popbandits.models.gp import NotFittedError
 from popbandits.models.kernel import LENGTH, R1
 from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.theme import PALETTE
-from popbandits.space import Points, Space
+from popbandits.space import Points
 from popbandits_experiments import RESULTS
 
 STORED = tuple(RESULTS / "procgen" / "bigfish" / "pb2-mix" / seed for seed in ("0", "1"))
@@ -67,6 +68,7 @@ def look(history: History, explorer: PB2Mix, rounds: Iterable[int]) -> Iterator[
     """Fit the model before each round and look along the learning rate; leave out rounds with too few observations."""
     space, size = history.space, history.size or 1
     column = _column(history)
+    uniform = np.random.default_rng(0).random((DRAWS, len(space.numerical)))
     for round_ in rounds:
         past = history.prefix(round_ * size)
         leader = max(past[-size:], key=lambda one: -np.inf if np.isnan(one.score) else history.sign * one.score)
@@ -78,17 +80,13 @@ def look(history: History, explorer: PB2Mix, rounds: Iterable[int]) -> Iterator[
                 model = Models(explorer, space, past).at(point.h[0])
                 bound = model.bound(past, leader)
                 along = bound(Points(x, np.repeat(point.h, len(GRID), axis=0)))
-                predicted, _ = model.posterior.predict(bound.inputs(drawn(space, point)))
+                predicted, _ = model.posterior.predict(
+                    bound.inputs(candidates(space, point.h, uniform[:0], uniform)[0])
+                )
         except NotFittedError:
             continue
         theta = model.structure.theta(np.array(model.record["theta"]))
         yield Sight(round_, along, float(np.exp(theta[LENGTH:R1].mean())), float(predicted.std()))
-
-
-def drawn(space: Space, point: Points) -> Points:
-    """Return numbers drawn uniformly, with the labels of a point."""
-    numbers = space.snap(np.random.default_rng(0).random((DRAWS, len(space.numerical))))
-    return space.activate(Points(numbers, np.repeat(point.h, DRAWS, axis=0)))
 
 
 def changes(history: History) -> Mapping[tuple[bool, bool], FloatArray]:
