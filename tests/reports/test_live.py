@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import numpy as np
@@ -174,17 +175,19 @@ def test_a_page_is_told_all_at_first_and_then_what_changed(folder: Path, tmp_pat
 
 @pytest.mark.usefixtures("hasty")
 def test_the_winning_lineage_comes_with_the_figures_so_that_nothing_waits_for_the_choice(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    choose = Mock(wraps=live_run.handed_over)
+    monkeypatch.setattr(live_run, "handed_over", choose)
     news, version = News(copied(folder / "deeper" / "smooth", tmp_path, 12)), None
     for length in (12, 16):
         run = Run.read(copied(folder / "deeper" / "smooth", tmp_path, length))
-        followed = LiveRun(tmp_path)
-        followed.refresh(choose=False)
-        assert (len(followed), followed.lineage) == (length, [])
+        choose.reset_mock()
         message = news.since(version)
         assert message is not None
+        choose.assert_not_called()
         version, figures = rest(news, message["version"])
+        choose.assert_called_once()
         won = figures["learning"]["data"]["won"]
         assert [(row["member"], row["round"]) for row in won] == [step[:2] for step in run.lineage]
 

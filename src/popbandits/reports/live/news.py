@@ -95,7 +95,7 @@ class News:
                 return None
 
     def _look(self, draw: bool) -> None:
-        """Update the figure or the warnings that are due; else read what is new, with the winning lineage if it is."""
+        """Update a figure or the warnings, if due; else read what is new, with the winning lineage if that is due."""
         choose = draw and self._lineage.is_due  # Before the figures, which show it.
         due = next((one for one in self._updates if one.is_due), None) if draw and not choose else None
         if due is not None:  # Before anything is read: a fast run always has news.
