@@ -452,7 +452,7 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(
     status, _, err = command(folder, "replay", "there", "--trust")
     assert status == 1
     assert "there is not where it was: No module named 'climb'; give it with agent=, or with --agent" in err
-    status, _, err = command(folder, "resume", "there", "--rounds", "2", "--agent", "moved.py:Climber")
+    status, _, err = command(folder, "resume", "there", "--rounds", "2", "--agent", "moved.py")  # its Experiment's
     assert status == 0, err
 
 

@@ -31,8 +31,8 @@ def code_options(parser: argparse.ArgumentParser) -> None:
     """Add `--agent`, for a run whose record does not name its agent, and `--trust`, for one that someone else began."""
     parser.add_argument(
         "--agent",
-        metavar="MODULE:NAME",
-        help="function that builds an agent from a seed, also as file.py:name (the recorded one)",
+        metavar="FILE[:NAME]",
+        help="an Experiment, or a function that builds an agent: train.py:make_agent, module:name (the recorded one)",
     )
     parser.add_argument(
         "--trust",
@@ -49,6 +49,14 @@ def load_named(where: str | None) -> Any:
         return None
     named = where if ":" in where and not where.endswith(".py") else f"{where}:experiment"
     return load(named, Path.cwd())
+
+
+def load_agent(where: str | None) -> Any:
+    """Load what builds an agent, which an `Experiment` holds; None for None."""
+    from popbandits.run import Experiment
+
+    found = load_named(where)
+    return found.agent if isinstance(found, Experiment) else found
 
 
 def print_written(paths: Sequence[Path]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.basics.wording import number
-from popbandits.commands.registry import Command, code_options, load_named
+from popbandits.commands.registry import Command, code_options, load_agent
 
 
 def replay(parser: argparse.ArgumentParser) -> Command:
@@ -27,7 +27,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
             parser.error(f"--seeds must be at least 1, got {arguments.seeds}")
         if arguments.seeds is not None and arguments.save is not None:
             parser.error("--save saves one agent, and --seeds trains several; give --seed instead")
-        agent = load_named(arguments.agent)
+        agent = load_agent(arguments.agent)
         if arguments.seeds is None:
             replay_once(arguments.run, agent, arguments.seed, arguments.save, arguments.trust)
         else:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, code_options, load_named
+from popbandits.commands.registry import Command, code_options, load_agent, load_named
 from popbandits.commands.run import print_summary
 
 
@@ -25,7 +25,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     def start(arguments: argparse.Namespace) -> int | None:
         from popbandits.run.tune import Resumption
 
-        changes = options.given_settings(arguments) | {"agent": load_named(arguments.agent)}
+        changes = options.given_settings(arguments) | {"agent": load_agent(arguments.agent)}
         changes["callbacks"] = load_named(arguments.callbacks)
         return print_summary(Resumption(arguments.run, arguments.trust, **changes).run())
 
