@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import ConfigSpace as cs
+import numpy as np
 import pytest
 
 from popbandits import (
@@ -17,6 +18,7 @@ from popbandits import (
     Space,
     SpaceError,
     log,
+    tune,
 )
 from popbandits.explorers import Proposal
 from popbandits.population.start import from_record, resolve, to_record
@@ -160,6 +162,45 @@ def test_what_did_not_win_is_not_taken() -> None:
     history.append(Observation(0, 1, {"x": 0.8, "h": "a"}, (1, 0), score=1.0))
     history.append(Observation(1, 1, {"x": 0.7, "h": "a"}, (1, 0), score=0.5))
     assert [proposal.config["x"] for proposal in resolve(history, Space(SPACE), 8)] == [0.8, 0.9]
+
+
+def test_a_lucky_score_is_not_followed() -> None:
+    history = History(SPACE, mode="max", size=2)
+    rng, scores = np.random.default_rng(0), [0.0, 0.0]
+    for round_ in range(30):
+        for member, x in enumerate((0.1, 0.9)):
+            lucky = (member, round_) == (0, 20)
+            score = round_ * (1 + 0.2 * member) + rng.normal(0, 5) + 25 * lucky
+            before = {"parent": (member, round_ - 1), "score_before": scores[member]} if round_ else {}
+            history.append(Observation(member, round_, {"x": x, "h": "a"}, score=score, **before))
+            scores[member] = score
+    assert history.best is not None
+    assert history.best.key == (0, 20)
+    assert first(history)[0] == ({"x": 0.9, "h": "a"}, {"start": "history", "from": [1, 29]})
+
+
+def test_a_folder_is_followed_as_its_evaluations_decided(tmp_path: Path) -> None:
+    class Liar:
+        x = 0.0
+
+        def train(self, config: Any) -> float:
+            self.x = config["x"]
+            return self.x  # The higher the better, says its score; its evaluation says the reverse.
+
+        def evaluate(self, seed: int) -> float:
+            return -self.x
+
+        def save(self, directory: Path) -> None:
+            (directory / "x").write_text(str(self.x))
+
+        def load(self, directory: Path) -> None:
+            self.x = float((directory / "x").read_text())
+
+    start = [{"x": 0.1}, {"x": 0.9}]
+    settings: Any = {"start": start, "control": True, "evaluations": 2, "progress": False}
+    result = tune(Liar, SPACE, population=2, rounds=1, directory=tmp_path, **settings)
+    assert result.best.key == (1, 0)
+    assert first(read_start(tmp_path))[0] == ({"x": 0.1, "h": "a"}, {"start": str(tmp_path), "from": [0, 0]})
 
 
 def test_a_population_of_one_begins_with_the_newest_winner() -> None:

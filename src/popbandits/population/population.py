@@ -49,9 +49,9 @@ class Population:
       first of the choices or the one with the largest weight, unless the hyperparameter sets its own default;
     - None: "defaults" if any hyperparameter sets its own default, else "random";
     - "random": all members begin with random configurations;
-    - a past run, as a `History`: the last distinct configurations of its winning lineage, newest first, for
-      all members but one. Parameters that this space does not have are dropped, missing ones take their default,
-      numbers are clipped to this space's range, and labels that this space does not have are an error.
+    - a past run, as a `History`: the last distinct configurations of the lineage that it would hand over by its scores,
+      newest first, for all members but one. Parameters that are not in this space are dropped, missing ones take their
+      default, numbers are clipped to this space's range, and labels that this space does not have are an error.
 
     >>> population = Population({"x": (0.0, 1.0)}, size=2, rounds=3, seed=0)
     >>> while not population.done:

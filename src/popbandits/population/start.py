@@ -1,4 +1,4 @@
-"""First configurations of a run: given by the user, the space's defaults, or a past run's winners."""
+"""First configurations of a run: given by the user, the space's defaults, or what a past run handed over."""
 
 import json
 import warnings
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from popbandits.basics.records import Config, plain
+from popbandits.basics.records import Config, Observation, plain
 from popbandits.basics.rules import is_real
 from popbandits.basics.typing import Directory
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import History
+from popbandits.selection.choice import choose_by_scores
 from popbandits.space import Numerical, Space
 from popbandits.space.build import names_default
 from popbandits.space.schedules import tabulate
@@ -20,10 +21,17 @@ from popbandits.space.storage import pack, unpack
 
 @dataclass(frozen=True)
 class PastRun:
-    """A past run to start from, and its name in the record of the new one."""
+    """A past run to start from, and its name in the record of the new one.
+
+    Args:
+        history: Its observations.
+        name: What the record of the new run calls it.
+        handed_over: The interval whose checkpoint it handed over. Default: what its scores alone would choose.
+    """
 
     history: History
     name: str = "history"
+    handed_over: Observation | None = None
 
 
 Start = Mapping[str, Any] | Sequence[Mapping[str, Any] | Proposal] | History | PastRun | Directory | None
@@ -130,9 +138,9 @@ def _proposal(entry: Any, where: str, space: Space) -> Proposal:
 
 
 def _winners(past: PastRun, space: Space, size: int) -> tuple[Proposal, ...]:
-    """Return the last distinct configurations of the winning lineage, newest first; one member stays random."""
+    """Return the last distinct configurations of the lineage handed over, newest first; one member stays random."""
     found: list[Proposal] = []
-    for observation in reversed(past.history.lineage()):
+    for observation in past.history.ancestors(past.handed_over or _chosen(past.history)):
         member, round_ = observation.key
         try:
             config, clipped = _translate(past.history.applied(observation), space)
@@ -147,6 +155,12 @@ def _winners(past: PastRun, space: Space, size: int) -> tuple[Proposal, ...]:
     if not found:
         raise ArgumentError(f"start needs a run with a completed interval, got {past.name!r} with none; give another")
     return tuple(found)
+
+
+def _chosen(history: History) -> Observation | None:
+    """Return the interval that a run hands over by its scores; None if no interval has completed."""
+    choice = choose_by_scores(history)
+    return None if choice is None else choice.observation
 
 
 def _translate(config: Config, space: Space) -> tuple[Config, dict[str, Any]]:

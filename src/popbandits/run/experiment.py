@@ -35,6 +35,7 @@ from popbandits.run.signing import Signer, require_own
 from popbandits.run.source import source_of
 from popbandits.selection import Selection
 from popbandits.space import Space
+from popbandits.storage.handed_over import read_handed_over
 from popbandits.storage.queries import rounds_done
 from popbandits.storage.schema import RUN_FILE, holds_run
 from popbandits.storage.store import Store
@@ -305,13 +306,14 @@ def _texts(space: Space) -> dict[str, str]:
 
 
 def read_start(start: Start) -> Start:
-    """Read the past run in a folder that is given as a start; return any other start unchanged."""
+    """Read the past run in a folder that is given as a start, and what it handed over; return others unchanged."""
     if not isinstance(start, str | os.PathLike) or start in WORDS:
         return start
     folder = os.fspath(start)
     if not holds_run(Path(folder) / RUN_FILE):
         raise ArgumentError(f"{FORMS}, got {folder!r}, which holds no run")
-    return PastRun(History.load(folder), folder)
+    choice = read_handed_over(folder)
+    return PastRun(History.load(folder), folder, None if choice is None else choice.observation)
 
 
 def _views(callbacks: Any) -> tuple[View, ...]:
