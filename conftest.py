@@ -1,5 +1,6 @@
 """What every test, and every example in a docstring, runs with."""
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -12,6 +13,14 @@ from popbandits.reports import libraries
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # As in jobs of a shell's background; children would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")  # Ray Tune leaves its handler behind, for the tests after it.
+
+gc.disable()  # Until all tests are found: what is made meanwhile stays, and would be looked through again and again.
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests, and what they import, out of every search for garbage from here on."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
