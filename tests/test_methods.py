@@ -120,7 +120,7 @@ def test_a_record_that_names_the_file_is_still_read_wherever_the_class_is_now(ro
 
 
 def test_every_method_can_be_imported_and_those_that_copy_weights_are_schedulers_of_ray() -> None:
-    ray = pytest.importorskip("popbandits.ray")
+    ray = pytest.importorskip("popbandits.ray", exc_type=ImportError)
     for role, name in REGISTERED:
         kind = load_class(dict(recorded_names(role))[name])
         assert getattr(popbandits, kind.__name__) is kind

@@ -138,7 +138,7 @@ def test_former_public_names_warn_and_work(name: str) -> None:
 
 
 def test_the_former_scheduler_warns_and_works() -> None:
-    ray = pytest.importorskip("popbandits.ray")
+    ray = pytest.importorskip("popbandits.ray", exc_type=ImportError)
     with pytest.warns(DeprecationWarning, match=r"^popbandits.ray.BGPBT is deprecated"):
         assert ray.BGPBT.explorer is BGPBT
     with pytest.raises(AttributeError, match="has no attribute 'Ipbt'"):
