@@ -17,6 +17,7 @@ from popbandits import (
     RandomSearch,
     Space,
     SpaceError,
+    linear,
     log,
     tune,
 )
@@ -66,6 +67,21 @@ def test_what_is_left_out_takes_the_spaces_default() -> None:
     [(config, _), *_] = first(nested, space)
     assert config == {"net": {"depth": 3, "act": "tanh"}, "lr": 0.1, "k": 3}
     assert first(flat, space) == first(nested, space)
+
+
+class Adam:
+    """An optimizer, as a label."""
+
+    def __init__(self, parameters: Any, lr: float):
+        raise AssertionError("a label is not called")
+
+
+def test_a_function_or_a_class_that_is_a_label_is_no_schedule() -> None:
+    space = {"optimizer": [dict, Adam], "act": [np.tanh, np.sin], "loss": [np.square], "lr": (0.0, 1.0)}
+    given = {"optimizer": Adam, "act": np.sin, "loss": np.square, "lr": linear(0.5, 0.1)}
+    population = Population(space, PBT(), size=2, rounds=3, start=given)
+    assert population.ask()[0].config == given | {"lr": 0.5}
+    assert population.space.schedules.keys() == {"lr"}
 
 
 def test_a_parameter_that_is_inactive_takes_no_default() -> None:

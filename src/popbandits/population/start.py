@@ -94,13 +94,18 @@ def _first(entry: Any, space: Space, rounds: int | None, tables: dict[str, tuple
         return entry
     flat = space.flatten(entry)
     for name, schedule in flat.items():
-        if callable(schedule):
+        if callable(schedule) and not _is_label(schedule, name, space):
             table = tabulate(name, schedule, rounds)
             if tables.setdefault(name, table) != table:
                 raise ArgumentError(f"{name!r}: all members follow one schedule, got two; give the others a value")
             whole = any(number.name == name and number.kind == "integer" for number in space.numerical)
             flat[name] = round(table[0]) if whole else table[0]
     return flat
+
+
+def _is_label(value: Any, name: str, space: Space) -> bool:
+    """Tell whether a callable is one of a parameter's labels: a choice among functions or classes."""
+    return name in space.names and bool(space.configuration_space[name].legal_value(value))
 
 
 def _load(folder: Any) -> PastRun:
