@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import ConfigSpace as cs
 import numpy as np
 import pytest
 
@@ -140,6 +141,24 @@ def test_a_run_records_its_schedules_resumes_and_replays(tmp_path: Path) -> None
 def test_a_schedule_that_cannot_be_followed_is_refused(start: Any, rounds: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         Population(SPACE, rounds=rounds, start=start)
+
+
+def test_a_number_that_decides_what_is_legal_follows_no_schedule() -> None:
+    lr, steps, momentum = cs.Float("lr", (0.0, 1.0)), cs.Integer("steps", (1, 9)), cs.Float("momentum", (0.0, 1.0))
+    space = cs.ConfigurationSpace(space=[lr, steps, momentum, cs.Categorical("opt", ["adam", "sgd"])])
+    space.add(cs.GreaterThanCondition(momentum, steps, 3))
+    sgd = cs.ForbiddenEqualsClause(space["opt"], "sgd")
+    space.add(cs.ForbiddenAndConjunction(cs.ForbiddenLessThanClause(lr, 0.1), sgd))
+    with pytest.raises(
+        SpaceError, match=r"^'lr': a number that decides .* got one with \"never \(lr < 0.1 && opt == 's"
+    ):
+        Population(space, rounds=3, start={"lr": cosine(0.5, 0.01), "opt": "sgd"})
+    with pytest.raises(
+        SpaceError, match=r"^'steps': a number that decides .* got one with 'momentum only if steps > 3'"
+    ):
+        Population(space, rounds=3, start={"steps": linear(8, 2)})
+    start = {"lr": constant(0.5), "momentum": linear(0.9, 0.1)}
+    assert Population(space, rounds=3, start=start).ask()[0].config["momentum"] == 0.9
 
 
 def test_a_warm_up_takes_a_share() -> None:

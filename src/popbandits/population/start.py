@@ -85,7 +85,17 @@ def follow(space: Space, start: Start, rounds: int | None) -> tuple[Space, Start
         return space, start
     tables: dict[str, tuple[float, ...]] = {}
     given = [_first(entry, space, rounds, tables) for entry in entries]
-    return (space.with_schedules({**space.schedules, **tables}) if tables else space), given
+    if not tables:
+        return space, given
+    made = space.with_schedules({**space.schedules, **tables})
+    for name, table in tables.items():
+        # Configurations are legal with the values at the beginning of the run; later ones could break the rule.
+        if len(set(table)) > 1 and (rules := space.rules_on(name)):
+            raise SpaceError(
+                f"{name!r}: a number that decides a condition or a forbidden clause has no schedule, got one with "
+                f"{rules[0]!r}; give a value, or drop the rule"
+            )
+    return made, given
 
 
 def _first(entry: Any, space: Space, rounds: int | None, tables: dict[str, tuple[float, ...]]) -> Any:

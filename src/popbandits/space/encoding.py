@@ -16,7 +16,7 @@ from popbandits.space.build import build, put, unbox
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.points import Points
 from popbandits.space.prior import Prior
-from popbandits.space.rules import Table, rule
+from popbandits.space.rules import Table, compared, rule
 from popbandits.space.schedules import Tables, held, offsets, shifted
 from popbandits.space.schedules import check as check_schedules
 from popbandits.space.written import doubts
@@ -98,6 +98,12 @@ class Space:
         rules = [(name, str(each).removeprefix(f"{name}: ")) for name, each in self._parameters.items()]
         rules += [(c.child.name, f"only if {_describe(c)}") for c in self.configuration_space.conditions]
         return rules + [("never", _describe(clause)) for clause, _ in self._forbidden]
+
+    def rules_on(self, name: str) -> list[str]:
+        """List the conditions and forbidden clauses that a parameter's value decides, in words."""
+        conditions = [c for c in self.configuration_space.conditions if name in compared(c)]
+        found = [f"{c.child.name} only if {_describe(c)}" for c in conditions]
+        return found + [f"never {_describe(clause)}" for clause, _ in self._forbidden if name in compared(clause)]
 
     # Configurations
 

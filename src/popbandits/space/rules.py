@@ -98,6 +98,15 @@ def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
     return partial(_compare_constants, parameter, compare, list(map(float, codes)))
 
 
+def compared(clause: Any) -> set[str]:
+    """Return the names of the parameters whose values decide a condition or forbidden clause."""
+    if isinstance(clause, Conjunction | ForbiddenConjunction):
+        return set().union(*map(compared, clause.components))
+    if isinstance(clause, ForbiddenRelation):
+        return {clause.left.name, clause.right.name}
+    return {(clause.parent if isinstance(clause, Condition) else clause.hyperparameter).name}
+
+
 def _comparable(parameter: Parameter, codes: FloatArray) -> npt.NDArray[Any]:
     """Return the values to compare: numbers if every label is a number, else the labels."""
     labels = parameter.labels
