@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits.errors import ArgumentError, HistoryError
+from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import (
     PBT,
     CoCaBO,
@@ -295,6 +295,16 @@ def test_an_explorers_numbers_become_native() -> None:
 def test_an_illegal_proposal_is_refused_with_the_name_of_its_explorer() -> None:
     with pytest.raises(ValueError, match=r"Proposes proposed an illegal configuration: 'x': the value must be in \[0"):
         explored(Proposes(Proposal({"x": 2.0, "h": "a"})))
+
+
+def test_so_is_that_of_an_object_which_is_no_explorer() -> None:
+    class Outside:
+        def explore(self, space: Any, history: Any, pending: Any, parent: Any, rng: Any) -> dict[str, Any]:
+            return {"x": 2.0, "h": "a"}
+
+    method: Any = Outside()
+    with pytest.raises(SpaceError, match=r"^Outside proposed an illegal configuration"):
+        explored(method)
 
 
 @pytest.mark.parametrize("proposals", [[], [Proposal({"x": 0.5, "h": "a"})] * 2, [{"x": 0.5, "h": "a"}]])

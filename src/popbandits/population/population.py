@@ -314,7 +314,7 @@ class Population:
         if not parents:
             return []
         proposals = self.method.explore_round(self.space, known, pending, parents, self._rng(EXPLORE, *stream))
-        name = type(self.method).__name__
+        name = type(self.plan.method).__name__  # `self.method` may be an adapter of it.
         if len(proposals) != len(parents) or not all(isinstance(each, Proposal) for each in proposals):
             raise ArgumentError(f"{name} must return a Proposal for each of {len(parents)} members, got {proposals!r}")
         try:
