@@ -12,7 +12,9 @@ from popbandits import (
     Explorer,
     History,
     Observation,
+    Picks,
     Population,
+    Selection,
     Space,
     SpaceError,
     cosine,
@@ -123,6 +125,23 @@ def test_what_would_rise_stays_at_the_parents_value() -> None:
     assert [each.config["x"] for each in limited.ask()] == [0.3, 0.3]
     other_way = Population({"x": only_rises((0.0, 1.0))}, Highest(), **settings)
     assert [each.config["x"] for each in other_way.ask()] == [1.0, 1.0]
+
+
+class Crossed(Selection):
+    """Gives each of two members its own weights and the other's configuration."""
+
+    def select(self, history: History, members: Any, rng: Any) -> Picks:
+        latest = history.member_states().latest[members]
+        return Picks(latest, latest[::-1], np.array([True, False]))
+
+
+def test_the_weights_limit_a_configuration_that_a_selection_took_from_another_member() -> None:
+    history = [Observation(0, 0, {"x": 0.3}, score=1.0), Observation(1, 0, {"x": 0.7}, score=0.0)]
+    settings: dict[str, Any] = {"size": 2, "rounds": 2, "history": history, "selection": Crossed()}
+    limited = Population({"x": only_falls((0.0, 1.0))}, Highest(), **settings)
+    assert [each.config["x"] for each in limited.ask()] == [0.3, 0.3]
+    other_way = Population({"x": only_rises((0.0, 1.0))}, Highest(), **settings)
+    assert [each.config["x"] for each in other_way.ask()] == [1.0, 0.7]
 
 
 def test_with_a_schedule_the_value_that_trains_is_limited_and_not_the_deviation() -> None:

@@ -264,8 +264,10 @@ class Population:
     def _hold(self, config: Config, round_: int, parent: Observation | None, known: History) -> Config:
         """Keep what only falls or only rises from passing the values that the lineage trained with."""
         limited = {number.name for number in self.space.limited}
+        # A selection may have picked weights of one observation with the configuration of another.
+        loaded = None if parent is None else known.find(parent.key)
         before: Config = {}
-        for ancestor in known.ancestors(parent) if limited else ():
+        for ancestor in known.ancestors(loaded) if limited else ():
             before = self.space.flatten(known.applied(ancestor)) | before
             if limited <= before.keys():  # Else one of them is inactive there: its last value counts.
                 break
@@ -275,8 +277,8 @@ class Population:
         try:
             self.space.check(held)
         except SpaceError:  # A rule of the space, such as a forbidden clause, does not allow it.
-            assert parent is not None
-            return parent.config
+            assert loaded is not None
+            return loaded.config
         return held
 
     def _find_others(self, member: int, states: MemberStates) -> list[Key]:
