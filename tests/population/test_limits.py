@@ -157,20 +157,39 @@ def test_with_a_schedule_the_value_that_trains_is_limited_and_not_the_deviation(
     assert population.history[1].config["x"] == pytest.approx(0.8, abs=1e-12)
 
 
-def test_where_a_rule_of_the_space_forbids_the_limited_value_the_parents_configuration_stays() -> None:
+def cornered(**more: Any) -> cs.ConfigurationSpace:
+    """Return a space in which x, which only falls, and y exclude one another."""
     x = cs.Float("x", (0.0, 1.0), meta={"only": "falls"})
     y = cs.Float("y", (0.0, 1.0))
-    space = cs.ConfigurationSpace(space=[x, y])
+    space = cs.ConfigurationSpace(space=[x, y, *more.values()])
     clauses = cs.ForbiddenLessThanClause(x, 0.5), cs.ForbiddenGreaterThanClause(y, 0.5)
     space.add(cs.ForbiddenAndConjunction(*clauses))
+    return space
 
-    class Corner(Explorer):
-        def explore(self, space: Any, history: Any, pending: Any, parent: Any, rng: Any) -> dict[str, Any]:
-            return {"x": 0.9, "y": 0.9}
 
+class Corner(Explorer):
+    """Proposes 0.9 for every number."""
+
+    def explore(self, space: Any, history: Any, pending: Any, parent: Any, rng: Any) -> dict[str, Any]:
+        return {number.name: 0.9 for number in space.numerical}
+
+
+def test_where_a_rule_of_the_space_forbids_the_limited_value_the_parents_configuration_stays() -> None:
     history = [Observation(0, 0, {"x": 0.2, "y": 0.1}, score=1.0)]
-    population = Population(space, Corner(), size=1, rounds=2, explore="all", history=history)
+    population = Population(cornered(), Corner(), size=1, rounds=2, explore="all", history=history)
     assert population.ask()[0].config == {"x": 0.2, "y": 0.1}
+
+
+def test_a_parents_configuration_is_limited_for_a_member_in_an_earlier_round_of_the_schedule() -> None:
+    space = cornered(lr=cs.Float("lr", (0.0, 1.0), meta={"only": "falls"}))
+    config = {"x": 0.2, "y": 0.1, "lr": 0.9}
+    settings: dict[str, Any] = {"size": 2, "rounds": 5, "synchronous": False, "start": {"lr": linear(0.9, 0.1), "y": 0}}
+    history = [Observation(0, round_, config, (0, round_ - 1) if round_ else None, score=1.0) for round_ in range(3)]
+    history.append(Observation(1, 0, config, score=0.0))
+    population = Population(space, Corner(), history=history, **settings)
+    slow = population.ask()[1]
+    assert (slow.key, slow.parent) == ((1, 1), (0, 2))
+    assert slow.config == {"x": 0.2, "y": 0.1, "lr": pytest.approx(0.5)}  # What member 0 trained with in round 2.
 
 
 def test_a_stopped_run_goes_on_with_its_limits(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import copy
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -273,13 +274,15 @@ class Population:
                 break
         if not before:
             return config
-        held = self.space.hold(config, round_, before)
-        try:
-            self.space.check(held)
-        except SpaceError:  # A rule of the space, such as a forbidden clause, does not allow it.
-            assert loaded is not None
-            return loaded.config
-        return held
+        assert loaded is not None
+        # A rule of the space, such as a forbidden clause, may not allow the limited value. The parent's own
+        # configuration is limited too: an asynchronous member may be in an earlier round of a schedule.
+        for each in (config, loaded.config):
+            held = self.space.hold(each, round_, before)
+            with suppress(SpaceError):
+                self.space.check(held)
+                return held
+        return loaded.config
 
     def _find_others(self, member: int, states: MemberStates) -> list[Key]:
         """Return the intervals that the other members were training then: all that had a round left."""
