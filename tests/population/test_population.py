@@ -23,6 +23,13 @@ from popbandits.population import Population
 from popbandits_experiments.contracts import toy_score
 from tests.population.driving import MIXED, SPACE, play, score
 
+
+@pytest.mark.parametrize("history", [None, 5])
+def test_a_history_that_is_none_is_refused_by_name(history: Any) -> None:
+    with pytest.raises(ArgumentError, match="history must be observations, a History, or the Store of a run, got"):
+        Population(SPACE, history=history)
+
+
 # Rounds
 
 

@@ -129,6 +129,11 @@ class Population:
         self.quantile, self.start = plan.quantile, plan.start
         self.initial_score = math.nan if plan.initial_score is None else plan.initial_score
         """Score of an untrained member; NaN if unknown, then it is guessed."""
+        if not isinstance(history, Archive | Iterable):
+            raise ArgumentError(
+                f"history must be observations, a History, or the Store of a run, got {history!r}; leave it out for a "
+                "new run"
+            )
         recorded = getattr(history, "mode", None)
         if recorded not in (plan.mode, None):
             raise HistoryError(f"mode must be the history's, {recorded!r}, got {plan.mode!r}; make the two equal")
