@@ -1,6 +1,7 @@
 """Figures: valid, and of the right data."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,12 @@ def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
         assert one.spec["title"]["text"] == one.title
 
 
+def numbers_below(figure: Figure) -> list[str]:
+    """The numbers below the last panel of a figure, as they are written."""
+    axis = figure._repr_svg_().rpartition('aria-label="X-axis')[2].partition("role-axis-label")[2].partition("</g>")[0]
+    return re.findall(r'opacity="1"[^>]*>([^<]*)</text>', axis)
+
+
 def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
     groups = {"PB2-Fuse": [run], "PBT": [pbt]}
     for one in (
@@ -71,6 +78,18 @@ def test_costs_are_drawn_as_they_add_up_with_the_best_score_within_each(tmp_path
     assert drawn["front_cost"] == [(1.0, 0.5), (3.0, 0.7), (8.0, 0.7)]
     assert drawn["front_time"] == [(0.5, 0.5), (1.0, 0.7), (2.0, 0.7)]  # minutes
     assert figure.caption.endswith("Half of the cost gave 0.7. Half of the training time gave 0.7.")
+
+
+@pytest.mark.parametrize("seconds", [2e-5, 0.0012, 0.0101, 0.2, 1.9, 1e6])
+def test_costs_of_any_size_have_room_for_the_numbers_on_their_axis(seconds: float, tmp_path: Path) -> None:
+    population = Population({"x": (0.0, 1.0)}, RandomSearch(), size=1, rounds=4)
+    for score in range(4):
+        (assignment,) = population.ask()
+        population.tell(assignment, score, seconds=seconds / 4)
+    population.history.save(tmp_path / "run")
+    numbers = numbers_below(figures_of(Run.read(tmp_path / "run"))["costs"])
+    assert 4 <= len(numbers) <= 12
+    assert max(map(len, numbers)) <= 6
 
 
 def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:

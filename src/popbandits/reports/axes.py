@@ -82,7 +82,9 @@ def metric_names(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
 def time_unit(seconds: float) -> tuple[float, str]:
     """Return the unit for an axis that ends at so many seconds: its length in seconds, and its name.
 
-    >>> time_unit(90.0), time_unit(3600.0), time_unit(86400.0)
-    ((1.0, 's'), (60.0, 'min'), (3600.0, 'h'))
+    >>> time_unit(0.04), time_unit(90.0), time_unit(3600.0), time_unit(86400.0)
+    ((0.001, 'ms'), (1.0, 's'), (60.0, 'min'), (3600.0, 'h'))
     """
+    if seconds < 0.5:
+        return 0.001, "ms"
     return (1.0, "s") if seconds < 120 else (60.0, "min") if seconds < 7200 else (3600.0, "h")

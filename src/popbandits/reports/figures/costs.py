@@ -15,6 +15,8 @@ from popbandits.reports.figures.theme import BLUE, GREY
 from popbandits.reports.run import Run
 
 BEST, OTHER = "best score within that cost", "an interval"
+MAX_TICKS = 8
+"""About how many ticks the axis of costs has: at one every 40 pixels, which is Vega's own, long numbers touch."""
 
 
 def costs(run: Run) -> Figure | None:
@@ -58,7 +60,8 @@ def _rows(run: Run, spent: FloatArray) -> tuple[list[Record], list[Record]]:
 
 
 def _panel(name: str, title: str) -> Any:
-    x = alt.X("spent:Q", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, format=charts.TICK_FORMAT))
+    axis = alt.Axis(grid=False, format=charts.TICK_FORMAT, tickCount=MAX_TICKS)
+    x = alt.X("spent:Q", title=title, scale=alt.Scale(nice=False), axis=axis)
     colour = charts.colour("what", {BEST: BLUE, OTHER: GREY}, legend=alt.Legend(columns=2))
     tip = charts.tooltips(*charts.SCORE_TIP, ("spent", "spent", ".4~g"), ("config", "hyperparameters"))
     each, front = (
