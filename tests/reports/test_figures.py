@@ -92,6 +92,17 @@ def test_costs_of_any_size_have_room_for_the_numbers_on_their_axis(seconds: floa
     assert max(map(len, numbers)) <= 6
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3, 4])
+def test_axes_of_short_runs_name_whole_rounds_and_whole_numbers_only(rounds: int, tmp_path: Path) -> None:
+    space = {"lr": (0.01, 0.1), "augmentation": ["crop", "no"], "layers": (1, 3)}
+    run = Run.read(play(tmp_path / "run", space=space, method=PBT(), rounds=rounds))
+    found = figures_of(run)
+    drawn = [found["winner"], found["learning"], found["schedules"], found["tried"], curves({"a": {"PBT": [run]}})]
+    rounds_named = [str(t) for t in range(max(2, rounds))]
+    assert [numbers_below(one) for one in drawn] == [rounds_named] * len(drawn)
+    assert re.findall(r">([1-3]\.\d)</text>", found["schedules"]._repr_svg_()) == []
+
+
 def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:
     paths = learning(run).write(tmp_path)
     assert [path.name for path in paths] == ["learning.png", "learning.svg", "learning.pdf", "learning.vl.json"]

@@ -74,7 +74,7 @@ def panel_title(text: str) -> alt.Title:
 def rounds_axis(most: int, title: str | None = "round", **options: Any) -> alt.X:
     """Make an axis of rounds, from 0."""
     scale = alt.Scale(domain=[0, max(1, most)], nice=False)
-    axis = alt.Axis(grid=False, tickMinStep=1, format="~s", **options)
+    axis = alt.Axis(grid=False, format="~s", **whole_ticks(0, max(1, most)), **options)
     return alt.X("round:Q", title=title, scale=scale, axis=axis)
 
 
@@ -96,8 +96,14 @@ def number_axis(number: Numerical, **options: Any) -> alt.Axis:
     if number.log:
         form = "~e" if number.lower < 1e-3 else TICK_FORMAT  # "0.00001" overlaps its neighbour.
         return alt.Axis(**{"values": log_ticks(number.lower, number.upper), "format": form, **options})
-    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": TICK_FORMAT}
-    return alt.Axis(**{"tickCount": 4, **whole, **options})
+    whole = number.kind == "integer"
+    ticks = whole_ticks(int(number.lower), int(number.upper)) | {"format": "~s"} if whole else {"format": TICK_FORMAT}
+    return alt.Axis(**{"tickCount": 4, **ticks, **options})
+
+
+def whole_ticks(low: int, high: int) -> Record:
+    """Return what an axis is given for ticks at whole numbers only: on a short one Vega's least step lets halves in."""
+    return {"values": list(range(low, high + 1))} if high - low < 3 else {"tickMinStep": 1}
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:

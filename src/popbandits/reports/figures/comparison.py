@@ -34,7 +34,8 @@ def curves(tasks: RunsByTask) -> Figure:
                 for run in runs
                 for t in thin(np.arange(len(run.best_by_round)), MAX_ROUNDS // len(runs) + 2)
             ]
-        panel = _curves(number, methods).properties(width=760 if alone else 355, height=300 if alone else 200)
+        last = max(run.horizon for runs in groups.values() for run in runs)
+        panel = _curves(number, methods, last).properties(width=760 if alone else 355, height=300 if alone else 200)
         panels.append(panel if alone else panel.properties(title=charts.panel_title(task)))
     caption = (
         "The best member of each round: mean ± 1 standard error over the runs of a group, as far as all of them went, "
@@ -49,11 +50,10 @@ def _mean_record(values: list[float], **known: object) -> Record:
     return record(**known, mean=mean, low=mean - error, high=mean + error, seeds=len(values))
 
 
-def _curves(number: int, methods: list[str]) -> Any:
+def _curves(number: int, methods: list[str], last: int) -> Any:
     base, each = (alt.Chart(alt.NamedData(f"{source}{number}")) for source in ("task", "each"))
     colour = charts.colour("method", methods)
-    x = alt.X("round:Q", axis=alt.Axis(grid=False, tickMinStep=1, format="~s"), scale=alt.Scale(nice=False))
-    y = charts.score_axis("mean", "score of the best member")
+    x, y = charts.rounds_axis(last), charts.score_axis("mean", "score of the best member")
     tip = charts.tooltips(
         ("method", "group"),
         ("round", "round", ""),
