@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from popbandits import PBT, PB2Mix
+from popbandits import PBT, PB2Mix, log
 from popbandits.errors import ArgumentError
 from popbandits.reports.report import write_report
 from popbandits.reports.run import Run
@@ -130,3 +130,35 @@ def test_runs_are_grouped_by_what_the_reader_names(tmp_path: Path) -> None:
     assert {row["run"] for row in figures[0].data["each0"]} == {"a", "b", "c"}
     with pytest.raises(ArgumentError, match="by must be one of method, run, size, space, start, got 'colour'"):
         write_report(made, tmp_path / "report.html", by="colour")
+
+
+def test_runs_of_one_name_in_different_folders_are_told_apart(tmp_path: Path) -> None:
+    runs = [
+        Run.read(play(tmp_path / folder / "first", rounds=2, method=PBT(), seed=seed))
+        for seed, folder in enumerate(("a", "b"))
+    ]
+    (groups,) = group_runs(runs, "run").values()
+    assert [[run.directory.parent.name for run in group] for group in groups.values()] == [["a"], ["b"]]
+    (figure, *_) = comparison_page(runs, lambda: "")[1]
+    # One line for each run, not one that goes there and back.
+    assert [(row["line"], row["round"]) for row in figure.data["each0"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_groups_that_differ_only_at_the_end_of_a_long_name_stay_apart(tmp_path: Path) -> None:
+    start = {f"a_hyperparameter_with_a_name_of_its_own_{i}": 0.5 for i in range(2)} | {"augmentation": "crop"}
+    space = dict.fromkeys(list(start)[:2], (0.0, 1.0)) | {"augmentation": ["crop", "no"], "lr": (0.001, 0.1)}
+    runs = [
+        Run.read(play(tmp_path / name, rounds=2, method=PBT(), space=space, start=start | {"lr": rate}))
+        for name, rate in (("slow", 0.01), ("fast", 0.02))
+    ]
+    (groups,) = group_runs(runs, "start").values()
+    assert [[run.name for run in group] for group in groups.values()] == [["slow"], ["fast"]]
+
+
+def test_ranges_on_another_scale_are_another_space(tmp_path: Path) -> None:
+    runs = [
+        Run.read(play(tmp_path / name, rounds=2, method=PBT(), space={"lr": rate, "augmentation": ["crop", "no"]}))
+        for name, rate in (("linear", (0.001, 0.1)), ("log", log(0.001, 0.1)))
+    ]
+    (groups,) = group_runs(runs, "space").values()
+    assert list(groups) == ["space, lr 0.001 to 0.1", "space, lr log 0.001 to 0.1"]

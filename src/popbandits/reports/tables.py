@@ -6,8 +6,9 @@ from typing import Any
 
 from popbandits.basics.wording import counted, setting
 from popbandits.history.frame import flat, text
-from popbandits.reports.run import MAX_LABEL_CHARS, Run, describe_config, shorten
+from popbandits.reports.run import Run, describe_config, label_names
 from popbandits.reports.status import selection_name
+from popbandits.space.parameters import Numerical
 
 ALGORITHM_SETTING = "algorithm"
 """The agent's setting that names its learning algorithm: part of a run's method, not of its task."""
@@ -86,13 +87,18 @@ def _start(run: Run) -> str:
 
 
 def _ranges(run: Run) -> dict[str, Any]:
-    numbers = {p.name: p.labels or f"{setting(p.lower)} to {setting(p.upper)}" for p in run.space.numerical}
+    numbers = {p.name: p.labels or _range(p) for p in run.space.numerical}
     return {"": "space", **numbers, **{choice.name: choice.labels for choice in run.space.categorical}}
+
+
+def _range(number: Numerical) -> str:
+    kind = "log " * number.log + "whole " * (number.kind == "integer")
+    return f"{kind}{setting(number.lower)} to {setting(number.upper)}"
 
 
 GROUPINGS: dict[str, Callable[[Run], dict[str, Any]]] = {
     "method": _method,
-    "run": lambda run: {"": run.name},
+    "run": lambda run: {"": run.name, "in": str(run.directory.parent)},
     "size": lambda run: {"": counted(run.size, "member")},
     "space": _ranges,
     "start": lambda run: {"": _start(run)},
@@ -123,8 +129,10 @@ def _named(described: Sequence[Mapping[str, Any]], *, recorded: bool = False) ->
             if key and len({text(other.get(key)) for other in alike if key in other or not recorded}) > 1
         ]
         parts = (f"{key} {text(one[key])}" for key in differ)
-        names.append(shorten(", ".join([one[""], *parts]), MAX_LABEL_CHARS))
-    return names
+        names.append(", ".join([one[""], *parts]))
+    different = tuple(dict.fromkeys(names))
+    short = dict(zip(different, label_names(different), strict=True))  # Long ones may differ at their ends alone.
+    return [short[name] for name in names]
 
 
 def score_tables(tasks: RunsByTask) -> dict[str, dict[str, dict[str, list[float]]]]:

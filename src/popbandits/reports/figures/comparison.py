@@ -30,8 +30,8 @@ def curves(tasks: RunsByTask) -> Figure:
                 if (values := best[t][np.isfinite(best[t])].tolist())
             ]
             data[f"each{number}"] += [
-                record(method=method, run=run.name, round=int(t), mean=float(run.best_by_round[t]))
-                for run in runs
+                record(method=method, run=run.name, line=i, round=int(t), mean=float(run.best_by_round[t]))
+                for i, run in enumerate(runs)  # Folders elsewhere may have the same name.
                 for t in thin(np.arange(len(run.best_by_round)), MAX_ROUNDS // len(runs) + 2)
             ]
         last = max(run.horizon for runs in groups.values() for run in runs)
@@ -63,5 +63,5 @@ def _curves(number: int, methods: list[str], last: int) -> Any:
         ("seeds", "runs", ""),
     )
     band = base.mark_area(opacity=0.2).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
-    thin_lines = each.mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, color=colour, detail="run:N")
+    thin_lines = each.mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, color=colour, detail="line:N")
     return alt.layer(band, thin_lines, base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour, tooltip=tip))
