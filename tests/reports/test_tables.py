@@ -162,3 +162,11 @@ def test_ranges_on_another_scale_are_another_space(tmp_path: Path) -> None:
     ]
     (groups,) = group_runs(runs, "space").values()
     assert list(groups) == ["space, lr 0.001 to 0.1", "space, lr log 0.001 to 0.1"]
+
+
+def test_scores_that_go_opposite_ways_are_not_averaged(tmp_path: Path) -> None:
+    runs = [Run.read(play(tmp_path / mode, rounds=2, method=PBT(), mode=mode)) for mode in ("max", "min")]
+    assert [*group_runs(runs, "size")] == ["Climber, score mode max", "Climber, score mode min"]
+    page = comparison_page(runs, lambda: "")[0]
+    assert "the task&#x27;s mode says what is better" in page.replace("<wbr>", "")
+    assert page.count("One run decides nothing.") == 2

@@ -30,7 +30,9 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str], by: str =
     drawn = [curves(tasks)]
     compared = f"By {by}"
     sections = {"In short": _compared(runs, tasks), compared: "".join(map(figure, drawn))}
-    sections[compared] += "".join(_score_table(*one, begun[0].sign) for one in score_tables(tasks).items())
+    signs = {run.sign for run in begun}
+    better = "the task's mode says what is" if len(signs) > 1 else "more is" if 1.0 in signs else "less is"
+    sections[compared] += "".join(_score_table(*one, better) for one in score_tables(tasks).items())
     for index, (task, groups) in enumerate(_tuned(group_runs(begun)).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
@@ -77,11 +79,10 @@ def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
     return cards(facts) + "".join(markup("p", escape(sentence)) for sentence in sentences)
 
 
-def _score_table(measure: str, rows: Mapping[str, Mapping[str, Sequence[float]]], sign: float) -> str:
+def _score_table(measure: str, rows: Mapping[str, Mapping[str, Sequence[float]]], better: str) -> str:
     methods = methods_of(rows)
     note = (
-        f"{measure} of the member that is best at the end: mean ± standard deviation (number of runs); "
-        f"{'more' if sign > 0 else 'less'} is better."
+        f"{measure} of the member that is best at the end: mean ± standard deviation (number of runs); {better} better."
     )
     return table(
         note, ["", *methods], [[task, *(_score(cells.get(m)) for m in methods)] for task, cells in rows.items()]

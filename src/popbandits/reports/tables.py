@@ -19,6 +19,9 @@ TASK_SETTINGS = ("task", "game", "env", "environment")
 DEVICE_SETTINGS = ("device", "at_a_time")
 """Agent settings of where it trains: they do not change the task, though devices round differently."""
 
+SCORE_MODE = "score mode"
+"""What tells tasks apart whose scores go opposite ways."""
+
 FINAL_SCORE = "Final score"
 """Name of the measure that every run has."""
 
@@ -65,7 +68,8 @@ def _task(run: Run) -> dict[str, Any]:
     called = next((str(settings[name]) for name in TASK_SETTINGS if name in settings), "")
     for name in (ALGORITHM_SETTING, *TASK_SETTINGS, *DEVICE_SETTINGS):
         settings.pop(name, None)
-    return {"": str(run.about.get("task") or called or where.rpartition(":")[2] or "task"), **settings}
+    name = str(run.about.get("task") or called or where.rpartition(":")[2] or "task")
+    return {"": name, **settings, SCORE_MODE: "max" if run.sign > 0 else "min"}
 
 
 def _method(run: Run) -> dict[str, Any]:
@@ -76,7 +80,7 @@ def _method(run: Run) -> dict[str, Any]:
     }
     if run.space.fixed:
         return described | run.space.flatten(run.history[0].config)
-    others = ("quantile", "explore", "synchronous", "mode")
+    others = ("quantile", "explore", "synchronous")
     described["selection"] = selection_name(run.about)
     return described | _settings(run, "method") | {name: run.about.get(name) for name in others}
 
