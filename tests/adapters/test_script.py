@@ -81,6 +81,21 @@ def test_a_function_that_returns_its_score_will_do() -> None:
     assert [agent.train({"start": 3}), agent.train({"start": 9})] == [3.5, 3.0]
 
 
+def test_a_tensor_that_an_optimizer_trains_is_trained_in_every_interval() -> None:
+    def train(config: dict[str, Any], run: ScriptRun) -> float:
+        weight = torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=config["lr"])
+        run.keep(weight=weight, optimizer=optimizer)
+        loss = ((weight - 3) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return -loss.item()
+
+    agent = ScriptAgent(train, seed=0)
+    first, second, third = (agent.train({"lr": 0.1}) for _ in range(3))
+    assert first < second < third
+
+
 def run_once(body: Any) -> None:
     ScriptAgent(body, seed=0).train({"lr": 0.1})
 

@@ -182,3 +182,30 @@ def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_agent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AgentError, match=r"a checkpoint must hold what the agent keeps, got .* where it keeps"):
         Scheduled(seed=0).load(saved(Line(seed=0), tmp_path / "a"))
+
+
+class Weights(TorchAgent):
+    """Trains tensors without a module, as CleanRL's SAC does with its entropy coefficient."""
+
+    kept = ("weight", "layers", "optimizer")
+
+    def build(self) -> None:
+        self.weight = torch.zeros(1, requires_grad=True)
+        self.layers = {"scale": [nn.Parameter(torch.ones(2))]}
+        self.optimizer = torch.optim.SGD([self.weight, *self.layers["scale"]])
+
+    def interval(self, config: dict[str, Any]) -> float:
+        loss = ((self.weight - 3) ** 2 + (self.layers["scale"][0] - 3) ** 2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return -loss.item()
+
+
+def test_tensors_that_an_optimizer_trains_are_trained_after_a_load(tmp_path: Path) -> None:
+    agent, whole = Weights(seed=0), Weights(seed=0)
+    for round_ in range(3):
+        assert agent.train({"lr": 0.1}) == whole.train({"lr": 0.1})
+        agent.load(saved(agent, tmp_path / str(round_)))
+    assert torch.equal(agent.weight, whole.weight)
+    assert torch.equal(agent.layers["scale"][0], whole.layers["scale"][0])

@@ -36,7 +36,10 @@ def state_of(name: str, thing: Any) -> Any:
 
 
 def restore(thing: Any, state: Any) -> Any:
-    """Load the state that `state_of` returned into an object, and return it; return plain values as saved."""
+    """Load the state that `state_of` returned into an object, and return it; return plain values as saved.
+
+    Tensors that are trained keep their identity: an optimizer holds them.
+    """
     if isinstance(thing, Optimizer):
         if state["class"] == type(thing).__name__:  # Moments of one class mean nothing to another.
             own = optimizers.options(thing)
@@ -52,7 +55,7 @@ def restore(thing: Any, state: Any) -> Any:
     elif isinstance(thing, np.random.Generator):
         thing.bit_generator.state = _unplain(state)
     else:
-        return _unplain(state)
+        return _unplain(state, thing)
     return thing
 
 
@@ -88,10 +91,20 @@ def _plain(name: str, value: Any) -> Any:
     )
 
 
-def _unplain(value: Any) -> Any:
+def _unplain(value: Any, thing: Any = None) -> Any:
+    """Return plain values as saved; copy tensors into those of `thing` that are trained."""
     if type(value) in (list, tuple):
-        return type(value)(map(_unplain, value))
+        things = thing if type(thing) in (list, tuple) and len(thing) == len(value) else [None] * len(value)
+        return type(value)(map(_unplain, value, things))
     if type(value) is dict:
-        whole = {key: _unplain(each) for key, each in value.items()}
+        things = thing if type(thing) is dict else {}
+        whole = {key: _unplain(each, things.get(key)) for key, each in value.items()}
         return value[_ARRAY_KEY].numpy() if value.keys() == {_ARRAY_KEY} else whole
+    if _is_trained(thing) and isinstance(value, torch.Tensor) and value.shape == thing.shape:
+        with torch.no_grad():
+            return thing.copy_(value)
     return value
+
+
+def _is_trained(thing: Any) -> bool:
+    return isinstance(thing, torch.Tensor) and thing.is_leaf and thing.requires_grad
