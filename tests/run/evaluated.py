@@ -97,13 +97,13 @@ class Killed(Evaluated):
 
 
 class Interrupted(Evaluated):
-    """Presses Ctrl-C when it is evaluated for the first time."""
+    """Presses Ctrl-C, or does so twice, when it is evaluated for the first time."""
 
-    pressed = False
+    presses = 1
 
     def evaluate(self, seed: int) -> float | Outcome:
-        if not Interrupted.pressed:
-            Interrupted.pressed = True
+        while Interrupted.presses:
+            Interrupted.presses -= 1
             signal.raise_signal(signal.SIGINT)
         return super().evaluate(seed)
 

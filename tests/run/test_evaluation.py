@@ -126,9 +126,17 @@ def test_a_run_that_was_killed_while_it_evaluated_evaluates_when_it_is_resumed(
 
 
 def test_an_interrupted_evaluation_is_done_again_by_a_resume(evaluated: Result, tmp_path: Path) -> None:
-    Interrupted.pressed = False
+    Interrupted.presses = 1
     tuned(Interrupted, tmp_path)
     assert [event.kind for event in said(tmp_path, "evaluated", "stopped", "finished")] == ["stopped"]
+    assert resume(tmp_path, progress=False).choice == evaluated.choice
+
+
+def test_an_evaluation_that_is_stopped_at_once_did_not_fail(evaluated: Result, tmp_path: Path) -> None:
+    Interrupted.presses = 2
+    with pytest.raises(KeyboardInterrupt):
+        tuned(Interrupted, tmp_path)
+    assert [event.kind for event in said(tmp_path, "unevaluated", "stopped", "finished")] == ["stopped"]
     assert resume(tmp_path, progress=False).choice == evaluated.choice
 
 

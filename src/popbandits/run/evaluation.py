@@ -44,7 +44,7 @@ def evaluate(
         checkpoints: Its checkpoints, of which it holds those of the candidates.
         count: Number of evaluations of each candidate.
         say: Function that records an event.
-        stopping: Function that tells whether the run is to stop.
+        stopping: Function that tells whether the run is to stop, and raises if it is to stop at once.
     """
     if (by_scores := choose_by_scores(population.history, population.plan.control)) is None:
         return True
@@ -57,7 +57,9 @@ def evaluate(
     while len(scores) < len(jobs):
         if stopping():
             return False
-        for report in engine.wait():
+        reports = engine.wait()
+        stopping()  # Raises if it is to stop at once: an agent that was interrupted meanwhile has not failed.
+        for report in reports:
             scores[report.key] = math.nan if report.outcome is None else report.outcome.score
             if (failure := report.failure) is not None and failure.kind != "lost":  # What is lost is not handed over.
                 if failure.kind == "disk":
