@@ -15,6 +15,7 @@ from popbandits.basics.scratch import YOUNG, own_folder, scratch
 from popbandits.errors import RunError
 from popbandits.run import Result, resume, tune
 from popbandits.run.replay import replay
+from popbandits.run.tune import new_folder
 from tests.engines.agents import Walker, space
 from tests.run.test_kills import Interrupting
 
@@ -195,6 +196,11 @@ def test_runs_of_the_same_second_have_folders_of_their_own(here: Path, monkeypat
     monkeypatch.setattr(time, "strftime", lambda *_: "2031-01-02-030405")
     names = [tune(Walker, space(), **(SETTINGS | {"rounds": 1})).directory.name for _ in range(3)]
     assert names == ["2031-01-02-030405", "2031-01-02-030405-2", "2031-01-02-030405-3"]
+
+
+def test_runs_that_begin_at_the_same_moment_have_folders_of_their_own(here: Path) -> None:
+    assert new_folder("now") != new_folder("now")  # Neither has written anything yet.
+    assert sorted(path.name for path in (here / "runs").iterdir()) == ["now", "now-2"]
 
 
 def test_a_resumed_and_a_replayed_run_keep_their_folders(here: Path) -> None:

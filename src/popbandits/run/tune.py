@@ -184,11 +184,11 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     """Run an experiment in its own folder; `progress` overrides the experiment's, unless it is None."""
-    given = new_folder(time.strftime("%Y-%m-%d-%H%M%S")) if experiment.directory is None else experiment.directory
-    directory = absolute_path(given)
     shown = experiment.progress if progress is None else progress
     _ = experiment.plan  # Raises for bad arguments before anything is written, and so does the next line.
     experiment.require_sendable()
+    given = new_folder(time.strftime("%Y-%m-%d-%H%M%S")) if experiment.directory is None else experiment.directory
+    directory = absolute_path(given)
     with _disk_errors(directory):
         return _begin(experiment.changed(directory=directory, progress=shown), directory)
 
@@ -369,6 +369,14 @@ def is_taken(directory: Path) -> bool:
 
 
 def new_folder(name: str) -> Path:
-    """Return the path of a folder in `runs` that does not exist yet."""
-    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(path for each in names if not (path := Path("runs", each)).exists())
+    """Make a folder in `runs` that did not exist, so that of runs that begin at the same time each has its own."""
+    for number in count(1):
+        path = Path("runs", name if number == 1 else f"{name}-{number}")
+        with _disk_errors(absolute_path(path)), required("make", path.absolute()):
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                if not path.exists():  # Something else is in the place of `runs`.
+                    raise
+    return path
