@@ -12,7 +12,7 @@ from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Observation
 from popbandits.population import Population
 from popbandits.run import tune
-from popbandits.storage.checkpoints import MANIFEST, Checkpoints, seal, verify
+from popbandits.storage.checkpoints import MANIFEST, Checkpoints, fingerprint, seal, verify
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 
@@ -52,6 +52,45 @@ def test_a_manifest_that_lists_nothing_is_no_excuse_for_files(saved: Path) -> No
     (saved / MANIFEST).write_text("{}")
     with pytest.raises(CheckpointError, match="its manifest lists none of its files"):
         verify(saved)
+
+
+def test_folders_without_files_are_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "first").mkdir(parents=True)
+    seal(tmp_path)
+    verify(tmp_path)
+    (tmp_path / "logs" / "first" / "planted").touch()
+    with pytest.raises(CheckpointError, match="its manifest lists none of its files"):
+        verify(tmp_path)
+
+
+def test_a_link_to_a_folder_is_part_of_the_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    (folder / "step-1").mkdir(parents=True)
+    (folder / "step-1" / "weights").write_bytes(b"abc")
+    (folder / "latest").symlink_to("./step-1")
+    seal(folder)
+    verify(folder)
+    assert fingerprint(folder) is not None  # else a resume would take it for someone else's
+    (tmp_path / "planted").mkdir()
+    (folder / "latest").unlink()
+    (folder / "latest").symlink_to("../planted")
+    with pytest.raises(CheckpointError, match="is damaged: latest is not what was saved"):
+        verify(folder)
+
+
+def test_a_link_that_leads_out_is_not_part_of_the_checkpoint(tmp_path: Path) -> None:
+    for name in ("saved", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "saved" / "data").symlink_to("../elsewhere")
+    seal(tmp_path / "saved")
+    assert fingerprint(tmp_path / "saved") is None
+
+
+def test_a_link_by_the_name_of_the_draft_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").touch()
+    (tmp_path / "last").symlink_to(tmp_path / "weights")
+    with pytest.raises(AgentError, match=r"save must link by a relative path, got last to .*weights"):
+        seal(tmp_path)
 
 
 def test_an_agent_may_not_write_a_manifest_of_its_own(tmp_path: Path) -> None:

@@ -37,12 +37,22 @@ def seal(directory: Path) -> None:
 
     Older checkpoints are removed in favour of this one, so it must survive a power cut.
     """
-    manifest = {}
+    manifest: dict[str, dict[str, int | str]] = {}
     if directory.parent.is_dir() and not directory.is_dir():  # Without its parent, the disk is gone.
         raise AgentError(f"save must leave the folder that it is given, but {directory} is gone")
     with required("write all of", directory):
-        for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        for path in sorted(path for path in directory.rglob("*") if path.is_symlink() or path.is_file()):
             name = path.relative_to(directory).as_posix()
+            if path.is_symlink() and path.resolve().is_relative_to(directory.resolve()):
+                if os.path.isabs(target := os.readlink(path)):
+                    raise AgentError(
+                        f"save must link by a relative path, got {name} to {target}, which gets a new name"
+                    )
+                if not path.is_file():  # What a link to a folder leads to is in the manifest itself.
+                    manifest[name] = {"link": target}
+                    continue
+            if not path.is_file():
+                continue
             if name == MANIFEST:
                 raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; use another name")
             try:
@@ -61,11 +71,15 @@ def verify(directory: Path) -> None:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         for name, expected in manifest.items():
             path = directory / name
+            if "link" in expected:
+                if not path.is_symlink() or os.readlink(path) != expected["link"]:
+                    raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
+                continue
             if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe would block.
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not a file")
             if path.stat().st_size != expected["bytes"] or checksum(path) != expected["sha256"]:
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
-        if not manifest and any(path.name != MANIFEST for path in directory.iterdir()):
+        if not manifest and any(path.name != MANIFEST for path in directory.rglob("*") if not _is_folder(path)):
             raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest lists none of its files")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if not directory.parent.is_dir():  # All checkpoints are gone: the disk is not mounted.
@@ -79,6 +93,10 @@ def verify(directory: Path) -> None:
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest cannot be read") from error
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def fingerprint(directory: Path) -> str | None:
