@@ -10,7 +10,7 @@ import pytest
 
 from popbandits import PBT, Population
 from popbandits.agent import Outcome
-from popbandits.errors import HistoryError, RunError
+from popbandits.errors import DiskError, HistoryError, RunError
 from popbandits.run import Result, tune
 from popbandits.run.loop import agent_seed
 from popbandits.run.replay import replay
@@ -129,6 +129,15 @@ def test_the_agent_at_the_end_can_be_kept(tmp_path: Path) -> None:
     assert agents[0].weights.tolist() == agents[1].weights.tolist()
     with pytest.raises(RunError, match=r"saved to a new folder, got .*agent, which exists; give another"):
         replay(tmp_path / "run", save=tmp_path / "kept" / "agent")
+
+
+def test_a_place_that_cannot_be_saved_to_is_known_before_it_trains(tmp_path: Path) -> None:
+    tuned(Walker, tmp_path / "run")
+    (tmp_path / "file").touch()
+    trained: list[float] = []
+    with pytest.raises(DiskError, match=r"could not make .*agent: Not a directory"):
+        replay(tmp_path / "run", save=tmp_path / "file" / "agent", after=lambda _, score: trained.append(score))
+    assert not trained
 
 
 def test_a_schedule_that_does_not_train_any_more_says_where_and_why(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from popbandits.run.loop import agent_seed
 from popbandits.run.recipes import on_record
 from popbandits.run.result import Result
 from popbandits.run.signing import Signer
-from popbandits.storage.disk import absolute_path
+from popbandits.storage.disk import absolute_path, required
 from popbandits.storage.store import reading
 
 
@@ -74,6 +74,10 @@ def replay(
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
     make: Any = on_record(about, "agent", directory, "replay", trust, signer) if agent is None else agent
     engine: Engine = BatchedEngine(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
+    if save is not None:
+        with required("make", save):  # Now, not after hours of training.
+            save.mkdir(parents=True)
+            save.rmdir()
     scores: list[float] = []
     source: Path | None = None
     with scratch() as temporary:
@@ -95,6 +99,5 @@ def replay(
         finally:
             engine.close()
         if save is not None and source is not None:
-            save.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)
     return Replay(used, tuple(lineage), tuple(scores))
