@@ -86,6 +86,13 @@ def test_a_link_that_leads_out_is_not_part_of_the_checkpoint(tmp_path: Path) -> 
     assert fingerprint(tmp_path / "saved") is None
 
 
+def test_links_in_a_circle_are_saved_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+    seal(tmp_path)
+    verify(tmp_path)
+
+
 def test_a_link_by_the_name_of_the_draft_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights").touch()
     (tmp_path / "last").symlink_to(tmp_path / "weights")

@@ -41,9 +41,10 @@ def seal(directory: Path) -> None:
     if directory.parent.is_dir() and not directory.is_dir():  # Without its parent, the disk is gone.
         raise AgentError(f"save must leave the folder that it is given, but {directory} is gone")
     with required("write all of", directory):
+        inside = os.path.realpath(directory)
         for path in sorted(path for path in directory.rglob("*") if path.is_symlink() or path.is_file()):
             name = path.relative_to(directory).as_posix()
-            if path.is_symlink() and path.resolve().is_relative_to(directory.resolve()):
+            if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(inside):  # realpath: also of loops
                 if os.path.isabs(target := os.readlink(path)):
                     raise AgentError(
                         f"save must link by a relative path, got {name} to {target}, which gets a new name"
