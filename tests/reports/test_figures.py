@@ -103,6 +103,20 @@ def test_axes_of_short_runs_name_whole_rounds_and_whole_numbers_only(rounds: int
     assert re.findall(r">([1-3]\.\d)</text>", found["schedules"]._repr_svg_()) == []
 
 
+def test_small_changes_of_large_scores_are_drawn_as_they_are(tmp_path: Path) -> None:
+    population = Population({"x": (0.0, 1.0)}, RandomSearch(), size=1, rounds=4)
+    scores = [1_000_001.0, 1_000_002.5, 1_000_004.0, 1_000_008.0]
+    for score in scores:
+        (assignment,) = population.ask()
+        population.tell(assignment, score, seconds=1.0)
+    population.history.save(tmp_path / "run")
+    found = figures_of(Run.read(tmp_path / "run"))
+    assert [row["score"] for row in found["winner"].data["winner"]] == scores
+    assert [row["score"] for row in found["learning"].data["members"]] == scores
+    written = re.findall(r">(1[^<]*0[^<]*)</text>", found["learning"]._repr_svg_())
+    assert len(written) == len(set(written)) >= 4  # No two ticks of one name.
+
+
 def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:
     paths = learning(run).write(tmp_path)
     assert [path.name for path in paths] == ["learning.png", "learning.svg", "learning.pdf", "learning.vl.json"]
@@ -157,7 +171,7 @@ def test_scores_far_below_the_others_are_beyond_the_axis_and_told(mode: Mode, tm
     assert found.axes["far"] == 1
     assert f"One score, {sign}900, member 2, round 0, is so much worse than the others" in found.caption
     found.chart.to_dict()  # holds it against the schema
-    limit = run.sign * 0.333333
+    limit = run.sign * 0.333333333
     for layer in found.spec["layer"]:
         assert layer["encoding"]["y"]["scale"] == {"zero": False, "domainMin" if mode == "max" else "domainMax": limit}
         circles = layer["mark"]["type"] == "circle"
@@ -275,7 +289,7 @@ def test_the_distance_of_configurations_is_that_of_pairs_of_members(tmp_path: Pa
     found = tried(Run.read(tmp_path))
     assert found is not None
     # Of the three pairs: 0.5 and 1 and 0.5 apart in x, and two of them differ in the label.
-    assert found.data["distances"] == [{"round": 0, "distance": round(4 / 6, 6)}, {"round": 1, "distance": 0.0}]
+    assert found.data["distances"] == [{"round": 0, "distance": round(4 / 6, 9)}, {"round": 1, "distance": 0.0}]
 
 
 def test_labels_are_told_by_their_gains_beside_others(run: Run) -> None:

@@ -16,11 +16,11 @@ def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:{sign}.{digits}g}"
 
 
-def rounded(value: float, digits: int = 6) -> float | None:
+def rounded(value: float, digits: int = 9) -> float | None:
     """Round a number for a page; None if it is not finite, since JSON has no NaN.
 
-    >>> rounded(0.123456789), rounded(float("nan"))
-    (0.123457, None)
+    >>> rounded(0.123456789123), rounded(float("nan"))
+    (0.123456789, None)
     """
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 

@@ -14,10 +14,10 @@ from popbandits.reports.figures.theme import PALETTE
 from popbandits.reports.run import MAX_LABEL_CHARS, label_names, shorten
 from popbandits.space.parameters import Categorical, Numerical
 
-TICK_FORMAT = ".6~g"
+TICK_FORMAT = ".9~g"
 """Format of ticks. Without a number of digits, Vega would write 300 as 3e+2 where ticks are hundreds."""
 
-SCORE_TIP = ("who", "interval"), ("score", "score", ".6~g")
+SCORE_TIP = ("who", "interval"), ("score", "score", ".9~g")
 """Tooltip of an interval: its name, as `intervals` computes it, and its score."""
 
 ROW_CHARS = 20

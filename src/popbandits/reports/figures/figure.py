@@ -98,10 +98,10 @@ def require_extra(*more: str) -> None:
 
 
 def record(**values: Any) -> Record:
-    """Make a row of data: numbers with six digits, without unknown values.
+    """Make a row of data: numbers with nine digits, without unknown values.
 
-    >>> record(member=1, score=0.123456789, change=float("nan"))
-    {'member': 1, 'score': 0.123457}
+    >>> record(member=1, score=0.123456789123, change=float("nan"))
+    {'member': 1, 'score': 0.123456789}
     """
     known = {name: rounded(value) if isinstance(value, float) else value for name, value in values.items()}
     return {name: value for name, value in known.items() if value is not None}

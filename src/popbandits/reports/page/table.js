@@ -4,7 +4,8 @@ function show(value) {
   if (value === true) return "yes";
   if (value === false) return "no";
   if (typeof value !== "number") return value;
-  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(5)));
+  const digits = Math.abs(value) < 1e4 ? 5 : 9; // Large scores may differ by little.
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(digits)));
 }
 
 // A text whose long names may be broken after their separators, as nodes; numbers are not broken.
