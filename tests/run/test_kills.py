@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -285,3 +285,33 @@ def test_the_second_interrupt_stops_at_once_and_loses_what_was_in_training_only(
     assert len(History.load(tmp_path / "x")) == 4
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
     assert resume(tmp_path / "x", agent=Walker, progress=False).history == whole.history
+
+
+def _idle(begun: Any) -> None:
+    begun.set()
+    time.sleep(60)
+
+
+class Forking(Walker):
+    """Ends a process that it forked, as a pool does with its workers."""
+
+    codes: ClassVar[list[int | None]] = []
+
+    def train(self, config: dict[str, Any]) -> float:
+        context = multiprocessing.get_context("fork")
+        begun = context.Event()
+        forked = context.Process(target=_idle, args=(begun,))
+        forked.start()
+        begun.wait(20)
+        forked.terminate()
+        forked.join(20)
+        Forking.codes.append(forked.exitcode)
+        forked.kill()
+        return super().train(config)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_sigterm_ends_a_process_that_an_agent_forked(tmp_path: Path) -> None:
+    Forking.codes.clear()
+    assert tune(Forking, space(), rounds=1, population=1, directory=tmp_path, progress=False).done
+    assert Forking.codes == [-signal.SIGTERM]

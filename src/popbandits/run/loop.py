@@ -249,7 +249,12 @@ class Loop:
             yield
             return
 
+        own = os.getpid()
+
         def stop(number: int, frame: FrameType | None) -> None:
+            if number == signal.SIGTERM and os.getpid() != own:  # A process that an agent forked is to end.
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
             if self.stopping:
                 self._at_once = True
                 raise KeyboardInterrupt
