@@ -17,7 +17,7 @@ from popbandits.space.parameters import Categorical, Numerical
 TICK_FORMAT = ".9~g"
 """Format of ticks. Without a number of digits, Vega would write 300 as 3e+2 where ticks are hundreds."""
 
-SCORE_TIP = ("who", "interval"), ("score", "score", ".9~g")
+SCORE_TIP = ("who", "interval"), ("score", "score", ".7~g")
 """Tooltip of an interval: its name, as `intervals` computes it, and its score."""
 
 ROW_CHARS = 20
