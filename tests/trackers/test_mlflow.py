@@ -12,6 +12,7 @@ from tests.trackers.runs import curves, killed_twice
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),  # MLflow's, in SQLAlchemy
+    pytest.mark.filterwarnings(r"ignore:os.fork\(\) was called:RuntimeWarning"),  # JAX's, if its tests came before
 ]
 
 
