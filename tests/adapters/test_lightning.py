@@ -50,6 +50,23 @@ def test_a_score_that_was_not_logged_is_named() -> None:
         agent.train({"lr": 0.1})
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_callbacks_may_be_one_or_a_list(many: bool) -> None:
+    import lightning.pytorch as lightning
+
+    from tests.adapters.lightning_agents import Net, data
+
+    ended: list[int] = []
+
+    class Counts(lightning.Callback):
+        def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+            ended.append(trainer.current_epoch)
+
+    trainer = {"accelerator": "cpu", "callbacks": [Counts()] if many else Counts()}
+    LightningAgent(Net, data, seed=0, score="val_loss", trainer=trainer).train({"lr": 0.1})
+    assert ended == [1]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -162,6 +162,18 @@ def test_saving_again_writes_what_is_new_and_only_that(tmp_path: Path) -> None:
     assert History.load(tmp_path) == history
 
 
+@pytest.mark.parametrize("rounds", [3, None])
+def test_a_history_with_another_number_of_rounds_goes_on_in_its_folder(rounds: int | None, tmp_path: Path) -> None:
+    history = History(SPACE, [one()], rounds=1)
+    history.save(tmp_path)
+    longer = History(SPACE, history, rounds=rounds)
+    longer.save(tmp_path)
+    longer.append(replace(one(), member=one().member + 1))
+    longer.save(tmp_path)
+    assert History.load(tmp_path) == longer
+    assert History.load(tmp_path).rounds == rounds
+
+
 def test_a_run_is_never_overwritten_by_another(tmp_path: Path) -> None:
     history = History(SPACE, [one()])
     history.save(tmp_path)

@@ -74,7 +74,8 @@ class LightningAgent(ResumingAgent):
         last, done = self._last / CHECKPOINT, self._progress["epochs"]
         with self._new_numbers(), _quiet():
             restoring = _restore_options(lightning.Callback)(config)
-            callbacks = [*self._settings.get("callbacks", []), restoring]
+            given = self._settings.get("callbacks") or []
+            callbacks = [*(given if isinstance(given, list) else [given]), restoring]  # Lightning takes one, too.
             total = done + self._epochs
             trainer = lightning.Trainer(**self._settings | {"max_epochs": total, "callbacks": callbacks})
             module, data = self._module(**config), self._data()

@@ -8,12 +8,21 @@ from typing import Any
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     """Format a measured number briefly; None and NaN are a dash.
 
-    >>> number(0.123456), number(231.44), number(12345.6), number(3e-05), number(float("nan")), number(2.0, sign="+")
-    ('0.1235', '231.4', '12,346', '3e-05', '–', '+2')
+    >>> (
+    ...     number(0.123456),
+    ...     number(231.44),
+    ...     number(12345.6),
+    ...     number(3e-05),
+    ...     number(float("nan")),
+    ...     number(9999.96),
+    ...     number(2.0, sign="+"),
+    ... )
+    ('0.1235', '231.4', '12,346', '3e-05', '–', '10,000', '+2')
     """
     if value is None or value != value:
         return "–"
-    return f"{value:{sign},.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:{sign}.{digits}g}"
+    large = 10**digits - 0.5 <= abs(value) < 1e9  # Also what is rounded up to 10**digits.
+    return f"{value:{sign},.0f}" if large else f"{value:{sign}.{digits}g}"
 
 
 def rounded(value: float, digits: int = 9) -> float | None:

@@ -330,7 +330,7 @@ class History(Sequence[Observation]):
     def save(self, directory: Directory) -> None:
         """Write the history to a run's folder, or append what is new if the folder holds its beginning.
 
-        It can be called after every `tell`: nothing is written twice.
+        It can be called after every `tell`: nothing is written twice. The number of rounds may be a new one.
         """
         from popbandits.storage.store import Store  # Only `load` and `save` lead from a history to files.
 
@@ -339,9 +339,11 @@ class History(Sequence[Observation]):
             known = store.about
             # As it was written, or read back: names that were written nested may then be in another order.
             is_same = self.space.to_json() in (store.space_text, store.space.to_json())
-            is_same = is_same and all(known.get(name) == value for name, value in about.items())
+            is_same = is_same and all(known.get(name) == about[name] for name in ("mode", "size"))
             if not is_same or len(store) > len(self) or not self._agrees(store):
                 raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
+            if known.get("rounds") != self.rounds:
+                store.describe(rounds=self.rounds)
             store.extend(self[len(store) :])
 
     @staticmethod

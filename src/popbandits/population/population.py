@@ -380,7 +380,7 @@ def _number(score: object) -> float:
         if isinstance(score, str | bytes):  # float() would read some of them
             raise TypeError
         value = float(score)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ArgumentError(f"a score is a number, got {score!r}; tell NaN or None if the interval failed") from None
     return value if math.isfinite(value) else math.nan
 
