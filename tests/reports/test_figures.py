@@ -19,7 +19,7 @@ from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import WINNER, schedules
 from popbandits.reports.figures.tried import tried
-from popbandits.reports.figures.winner import winner
+from popbandits.reports.figures.winner import SWITCHED, winner
 from popbandits.reports.gained import gain_over_start
 from popbandits.reports.run import Run
 from popbandits.reports.single import figures_of
@@ -115,6 +115,13 @@ def test_small_changes_of_large_scores_are_drawn_as_they_are(tmp_path: Path) -> 
     assert [row["score"] for row in found["learning"].data["members"]] == scores
     written = re.findall(r">(1[^<]*0[^<]*)</text>", found["learning"]._repr_svg_())
     assert len(written) == len(set(written)) >= 4  # No two ticks of one name.
+
+
+def test_a_winner_that_took_no_weights_has_no_mark_for_it(tmp_path: Path) -> None:
+    run = Run.read(play(tmp_path / "run", population=1, rounds=4, method=PBT()))
+    figure = figures_of(run)["winner"]
+    assert repr(SWITCHED) not in str(figure.chart.to_dict())  # Its caption has the words in a sentence.
+    assert "went on from another's weights 0 times. " in f"{figure.caption} "
 
 
 def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:

@@ -314,3 +314,9 @@ def test_labels_that_nobody_trained_with_are_named(tmp_path: Path) -> None:
 )
 def test_labels_have_names_that_differ(labels: tuple[Any, ...], names: list[str]) -> None:
     assert label_names(labels) == names
+
+
+def test_a_space_without_labels_is_not_told_of_labels(tmp_path: Path) -> None:
+    run = told(tmp_path, {"x": (0.0, 1.0)}, [{"x": 0.5}], [1.0])
+    assert "Labels" not in findings([], [], never_explored([run]))
+    assert "Labels that were never tried" in findings([], [], ["act: tanh"])

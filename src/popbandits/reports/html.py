@@ -71,11 +71,13 @@ def bullets(sentences: Iterable[str]) -> str:
     return markup("ul", *(markup("li", breakable(sentence)) for sentence in sentences))
 
 
-def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
-    """Return what mattered and what is not clear, next to what was never tried."""
+def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str] | None) -> str:
+    """Return what mattered and what is not clear, next to what was never tried, unless there are no labels."""
     everything = "Every label was trained with."
     left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
     left += "".join(markup("p", breakable(sentence)) for sentence in not_clear)
+    if never is None:
+        return left
     right = markup("h3", "Labels that were never tried") + (bullets(never) if never else markup("p", everything))
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 

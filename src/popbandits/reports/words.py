@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 
 from popbandits.advice import advise, failures, outlook
-from popbandits.basics.wording import clock, counted, number
+from popbandits.basics.wording import counted, duration, number
 from popbandits.reports.figures.effects import NEITHER, Effect
 from popbandits.reports.gained import MIN_APART, Gain
 from popbandits.reports.run import Run, label_names
@@ -37,7 +37,7 @@ def summary(run: Run) -> list[str]:
     rounds, members = rounds_done(how.round, how.rounds), counted(run.size, "member")
     told = f"The run {STATE_PHRASES[how.state]}: {run.method} trained {members} for {rounds} rounds"
     cost = [o.seconds for o in run.history if o.seconds is not None]
-    told += f", {clock(sum(cost))} of training in all." if cost else "."
+    told += f", {duration(sum(cost))} of training in all." if cost else "."
     if run.deciding:
         spent, fell = list(run.deciding.values()), sum(o.fallback is not None for o in run.history)
         explored = counted(len(spent), "configuration was", "configurations were")
@@ -132,8 +132,10 @@ def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]
     return said
 
 
-def never_explored(runs: Sequence[Run]) -> list[str]:
-    """List the labels that no member trained with; a figure shows the numbers."""
+def never_explored(runs: Sequence[Run]) -> list[str] | None:
+    """List the labels that no member trained with; None in a space of numbers alone, which a figure shows."""
+    if not runs[0].space.categorical:
+        return None
     found = []
     for v, variable in enumerate(runs[0].space.categorical):
         played = {int(label) for run in runs for label in np.unique(run.rows.points.h[:, v])}

@@ -46,7 +46,8 @@ def winner(run: Run, gain: Gain | None) -> Figure:
         rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
         panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
     caption = f"The run hands over {run.choice}. "
-    caption += f"Its lineage went on from another's weights {counted(len(copied), 'time')} (dashed lines)."
+    caption += f"Its lineage went on from another's weights {counted(len(copied), 'time')}"
+    caption += " (dashed lines)." if copied else "."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
     caption += f" {MAX_PANELS} of {len(moved)} values that changed are drawn." if len(moved) > MAX_PANELS else ""
@@ -62,7 +63,7 @@ def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
 
 def _curve(sources: list[str], over: str | None) -> Any:
     """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
-    colours = {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY})
+    colours = {WINNER: RED} | ({SWITCHED: BLUE} if "switches" in sources else {}) | ({over: GREY} if over else {})
     y, colour = charts.score_axis(), charts.colour("curve", colours)
     layers = []
     for source in sources:
