@@ -41,18 +41,13 @@ def seal(directory: Path) -> None:
     if directory.parent.is_dir() and not directory.is_dir():  # Without its parent, the disk is gone.
         raise AgentError(f"save must leave the folder that it is given, but {directory} is gone")
     with required("write all of", directory):
-        inside = os.path.realpath(directory)
-        for path in sorted(path for path in directory.rglob("*") if path.is_symlink() or path.is_file()):
-            name = path.relative_to(directory).as_posix()
-            if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(inside):  # realpath: also of loops
-                if os.path.isabs(target := os.readlink(path)):
-                    raise AgentError(
-                        f"save must link by a relative path, got {name} to {target}, which gets a new name"
-                    )
-                if not path.is_file():  # What a link to a folder leads to is in the manifest itself.
-                    manifest[name] = {"link": target}
-                    continue
+        for path in sorted(directory.rglob("*")):
+            name, link = path.relative_to(directory).as_posix(), _inner_link(path, directory)
+            if link is not None and os.path.isabs(link):
+                raise AgentError(f"save must link by a relative path, got {name} to {link}, which gets a new name")
             if not path.is_file():
+                if link is not None:  # What it leads to is in the manifest itself, if it is a folder.
+                    manifest[name] = {"link": link}
                 continue
             if name == MANIFEST:
                 raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; use another name")
@@ -94,6 +89,12 @@ def verify(directory: Path) -> None:
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest cannot be read") from error
+
+
+def _inner_link(path: Path, directory: Path) -> str | None:
+    """Return where a link leads within a folder, a circle included; None for other links, and for what is no link."""
+    inner = path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+    return os.readlink(path) if inner else None
 
 
 def _is_folder(path: Path) -> bool:
