@@ -10,6 +10,7 @@ import pytest
 from popbandits import (
     ArgumentError,
     History,
+    HistoryError,
     Population,
     Space,
     SpaceError,
@@ -159,6 +160,19 @@ def test_a_number_that_decides_what_is_legal_follows_no_schedule() -> None:
         Population(space, rounds=3, start={"steps": linear(8, 2)})
     start = {"lr": constant(0.5), "momentum": linear(0.9, 0.1)}
     assert Population(space, rounds=3, start=start).ask()[0].config["momentum"] == 0.9
+
+
+def test_more_rounds_do_not_change_what_the_first_ones_trained_with(tmp_path: Path) -> None:
+    start = {"lr": cosine(3e-4, 3e-5)}
+    play(Population(SPACE, rounds=3, start=start)).save(tmp_path)
+    past = History.load(tmp_path)
+    with pytest.raises(HistoryError, match=r"^'lr': its schedule must be the history's in the rounds that were done"):
+        Population(SPACE, rounds=6, start=start, history=past)  # It would be stretched over six rounds.
+    with pytest.raises(HistoryError, match=r"^'lr': its schedule must be the history's"):
+        Population(SPACE, rounds=6, history=past)
+    longer = Population(past.space, rounds=6, history=past)
+    assert [longer.history.applied(o) for o in past] == [past.applied(o) for o in past]
+    assert Population(SPACE, rounds=3, start=start, history=past).done
 
 
 def test_a_warm_up_takes_a_share() -> None:

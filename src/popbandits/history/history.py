@@ -22,6 +22,7 @@ from popbandits.history.new_observations import encode_new
 from popbandits.history.rows import Rows
 from popbandits.history.spending import spending
 from popbandits.space import Space
+from popbandits.space.schedules import differing
 
 if TYPE_CHECKING:
     import pandas
@@ -304,6 +305,11 @@ class History(Sequence[Observation]):
     def applied(self, observation: Observation) -> Config:
         """Return the hyperparameters that an interval trained with: its configuration, moved along the schedules."""
         return self.space.applied(observation.config, observation.round)
+
+    def differing_schedules(self, space: Space) -> list[str]:
+        """List the parameters that trained, in the rounds so far, on another schedule than a space has for them."""
+        rounds = self.intervals()[1]
+        return differing(self.space.schedules, space.schedules, int(rounds.max()) + 1 if len(rounds) else 0)
 
     def recent(self, window: int | None = None) -> Rows:
         """Return the last `window` observations as arrays (whole rounds if the size is known), by round and member."""

@@ -137,6 +137,11 @@ class Population:
         recorded = getattr(history, "mode", None)
         if recorded not in (plan.mode, None):
             raise HistoryError(f"mode must be the history's, {recorded!r}, got {plan.mode!r}; make the two equal")
+        if isinstance(history, History) and (differ := history.differing_schedules(self.space)):
+            raise HistoryError(
+                f"{differ[0]!r}: its schedule must be the history's in the rounds that were done, got another; give "
+                "history.space, which has its schedules, and a start without them"
+            )
         given = () if isinstance(history, Archive) else history
         self.history = History(self.space, given, mode=plan.mode, size=self.size, rounds=self.rounds)
         if isinstance(history, Archive):

@@ -147,6 +147,29 @@ def check(parameters: Mapping[str, Parameter], tables: Mapping[str, Sequence[flo
             )
 
 
+def differing(before: Tables, now: Tables, rounds: int) -> list[str]:
+    """List the parameters whose schedules do not lead through the same values in the first rounds.
+
+    >>> differing({"lr": (0.5, 0.25), "clip": (0.2, 0.2)}, {"lr": (0.5, 0.25, 0.125)}, rounds=2)
+    []
+    >>> differing({"lr": (0.5, 0.25)}, {"lr": (0.5, 0.375, 0.25)}, rounds=2), differing({}, {"lr": (0.5, 0.25)}, 2)
+    (['lr'], ['lr'])
+
+    Args:
+        before: Schedules of a run.
+        now: Schedules with which it is to go on.
+        rounds: Rounds that the run has begun.
+    """
+    found = []
+    for name in {**before, **now}:
+        one, other = (tables.get(name) for tables in (before, now))
+        # A parameter without a schedule stays, and so does one whose schedule is a single value.
+        lines = [[table[min(r, len(table) - 1)] for r in range(rounds)] for table in (one, other) if table is not None]
+        if lines[0] != lines[-1] or (len(lines) == 1 and len(set(lines[0])) > 1):
+            found.append(name)
+    return found
+
+
 def shifted(number: Numerical, value: Any, table: Sequence[float], round_: int) -> Any:
     """Return the value of a number in a round, from its value in the configuration; a longer run keeps the last one.
 
