@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -135,6 +136,18 @@ def test_a_space_that_is_edited_in_the_file_is_not_used_and_the_resume_says_so(
     with Store.open(project.run, readonly=True) as store:
         assert store.space.to_json() == recorded
     assert project.resume(4)[1] == []  # Once for every change.
+
+
+def test_every_edit_of_a_space_is_named_once_after_resumes_too(project: Project) -> None:
+    project.start("experiment.space")
+    steps = ["(0.0, 1.0)}, population", "(0.5, 1.0)}, population", "(0.7, 1.0)}, population", "(0.0, 1.0)}, population"]
+    said = [project.resume(3)[1]]
+    for rounds, (old, new) in enumerate(pairwise(steps), 4):
+        project.edit(project.agent, old, new)
+        said.append(project.resume(rounds)[1][1:])
+    kept = "the space of experiment was edited, and the recorded one is kept: step is float [{}, 1.0] (recorded: {})"
+    named = [[kept.format(low, "float [0.0, 1.0]")] for low in (0.5, 0.7)]
+    assert said == [[], *named, []]  # The last edit leads back to what is on record.
 
 
 def test_digests_of_an_earlier_version_are_compared_by_their_names(project: Project) -> None:

@@ -227,7 +227,8 @@ class Experiment:
         recorded = [name for name, each in SETTINGS.items() if each.recorded and name not in ("agent", *DECIDING)]
         others = {name: plain(getattr(self, name), name) for name in recorded}
         values = record_of(self.plan, agent=recipe(self.agent), **others) | {"source": source_of(self.agent)}
-        values[BESIDE] = next((name for name, each in _beside(self.agent) if each.space is self.space), None)
+        names = (name for name, each in _beside(self.agent) if each.space is self.space)
+        values[BESIDE] = next(({"name": name, "space": _texts(self.plan.space)} for name in names), None)
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 
     @staticmethod
@@ -270,22 +271,25 @@ class Experiment:
 
 
 BESIDE = "experiment"
-"""Key, in a run's metadata, of the name of the Experiment in the agent's module that has the run's space; or None."""
+"""Key, in a run's metadata, of the Experiment in the agent's module that has the run's space, or None: its name, and
+its space in words, as it was when the run was last started."""
 
 
-def edited_space(store: Store, agent: Any) -> str | None:
-    """Say how the space of the Experiment that began a run differs from the recorded one; None if it is the same."""
-    if (named := dict(_beside(agent)).get(str(store.about.get(BESIDE)))) is None:
-        return None
+def read_beside(store: Store, agent: Any) -> tuple[Any, str | None]:
+    """Return today's value of BESIDE, and how its space differs from the recorded one, if it was edited since then."""
+    seen = store.about.get(BESIDE)
+    if not isinstance(seen, dict) or (named := dict(_beside(agent)).get(str(seen.get("name")))) is None:
+        return seen, None
     try:
-        now, before = _texts(Space(named.space)), _texts(store.space)
+        now, recorded = _texts(Space(named.space)), _texts(store.space)
     except SpaceError:  # It is not used.
-        return None
-    if now == before:
-        return None
-    edited = [name for name in before | now if before.get(name) != now.get(name)]
-    said = (f"{name} is {now.get(name, 'absent')} (recorded: {before.get(name, 'absent')})" for name in edited)
-    return visible(f"the space of {store.about[BESIDE]} was edited, and the recorded one is kept: {'; '.join(said)}")
+        return seen, None
+    today = seen | {"space": now}
+    if now == recorded or today == seen:
+        return today, None
+    edited = [name for name in recorded | now if recorded.get(name) != now.get(name)]
+    said = (f"{name} is {now.get(name, 'absent')} (recorded: {recorded.get(name, 'absent')})" for name in edited)
+    return today, visible(f"the space of {seen['name']} was edited, and the recorded one is kept: {'; '.join(said)}")
 
 
 def _beside(agent: Any) -> list[tuple[str, Experiment]]:

@@ -15,7 +15,7 @@ from popbandits.basics.settings import CHANGEABLE, SETTINGS, EngineName, Explore
 from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.population.start import Start
-from popbandits.run.experiment import Experiment, edited_space, origin
+from popbandits.run.experiment import BESIDE, Experiment, origin, read_beside
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id, sign_all
@@ -292,8 +292,9 @@ class Resumption:
             self.experiment = Experiment.recorded(store, trust, **changes)
             self.edited = differences(store.about, self.experiment.agent)
             """Differences of today's code from the record, a sentence each."""
-            if (space := edited_space(store, self.experiment.agent)) is not None:
-                self.edited.append(space)
+            self.beside, edited = read_beside(store, self.experiment.agent)
+            if edited is not None:
+                self.edited.append(edited)
         self.directory = directory
 
     def run(self, progress: bool | View = True) -> Result:
@@ -328,7 +329,7 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
     with required("use", store.path, RECORD_ERRORS), store:
         population = experiment.make_population(store)
         if resumed is not None:
-            _describe(experiment, store, resumed.trust)
+            _describe(experiment, store, resumed)
         limits = [] if experiment.max_cost is None else [StopAtCost(experiment.max_cost)]
         callbacks = [*limits, *experiment.callbacks]
         seen = ViewGroup(view, callbacks) if callbacks else view
@@ -337,13 +338,13 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
     return Result(directory)
 
 
-def _describe(experiment: Experiment, store: Store, trust: bool) -> None:
-    """Record the settings with which a run is resumed; with `trust`, sign all that is there."""
+def _describe(experiment: Experiment, store: Store, resumed: Resumption) -> None:
+    """Record the settings with which a run is resumed; if it is trusted, sign all that is there."""
     if not isinstance(store.about.get(ID), str):  # A run of an earlier version.
         store.describe(**{ID: new_id()})
     signer = Signer.of(store)
-    store.describe(**experiment.record(signer))
-    if trust:
+    store.describe(**experiment.record(signer) | {BESIDE: resumed.beside})
+    if resumed.trust:
         sign_all(store, signer)
 
 
