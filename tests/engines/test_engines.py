@@ -331,6 +331,16 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
     assert tuned(Walker, tmp_path / "run", engine="processes").done
 
 
+def test_a_resume_that_is_refused_changes_nothing_on_record(tmp_path: Path) -> None:
+    tuned(Walker, tmp_path)
+    with Store.open(tmp_path, readonly=True) as store:
+        before, events = store.about, list(store.events())
+    with pytest.raises(ArgumentError, match="top level of a module, got <function"):
+        resume(tmp_path, agent=lambda seed: Walker(seed), engine="processes", rounds=6, progress=False)
+    with Store.open(tmp_path, readonly=True) as store:
+        assert (store.about, list(store.events())) == (before, events)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -302,6 +302,7 @@ class Resumption:
         experiment, directory = self.experiment.changed(progress=progress), self.directory
         for difference in self.edited:
             warnings.warn(difference, PopbanditsWarning, stacklevel=4)
+        experiment.require_sendable()  # Else the record would name an agent and an engine that do not go together.
         with _disk_errors(directory), closing(Lock(directory)):
             with required("use", directory / RECORD, RECORD_ERRORS):
                 store = Store.open(directory)
