@@ -272,6 +272,28 @@ def test_an_agent_of_a_program_without_a_file_is_told_to_be_put_into_one(
     assert "does not say where that can be imported from; give it with agent=, or with --agent file.py" in not_found
 
 
+MOVING = """
+import os
+from popbandits import tune
+from tests.engines.agents import Walker, space
+
+class Own(Walker): ...
+
+if __name__ == "__main__":
+    os.mkdir("elsewhere")
+    os.chdir("elsewhere")
+    print(tune(Own, space(), rounds=1, directory="run", engine="processes", workers=1, progress=False).done)
+"""
+
+
+def test_a_program_that_was_started_by_a_relative_path_may_change_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "moving.py").write_text(MOVING)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "import popbandits, runpy; runpy.run_path('moving.py', run_name='__main__')"  # as launchers do
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
+
+
 def test_a_run_that_ended_before_its_first_interval_makes_way_for_a_new_one(tmp_path: Path) -> None:
     with pytest.raises(AgentError):
         tuned(lambda seed: None, tmp_path)

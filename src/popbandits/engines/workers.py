@@ -5,6 +5,7 @@ others wait here, so that a worker's death costs one job, and `round_timeout` is
 """
 
 import math
+import multiprocessing.process
 import os
 import pickle
 import signal
@@ -261,7 +262,8 @@ def _program_without_file(make_agent: MakeAgent) -> str | None:
     if getattr(main, "__spec__", None) is not None or getattr(sys, "frozen", False):
         return None
     if (file := getattr(main, "__file__", None)) is not None:
-        return None if Path(file).is_file() else "a program from the standard input"
+        began_in = getattr(multiprocessing.process, "ORIGINAL_DIR", None) or ""  # It may be elsewhere by now.
+        return None if Path(began_in, file).is_file() else "a program from the standard input"
     while isinstance(make_agent, partial):
         make_agent = make_agent.func
     where = make_agent if hasattr(make_agent, "__qualname__") else type(make_agent)
