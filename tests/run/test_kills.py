@@ -16,7 +16,7 @@ import pytest
 
 from popbandits import History
 from popbandits.errors import ArgumentError, HistoryError, RunError
-from popbandits.history import Observation
+from popbandits.history import Event, Observation
 from popbandits.run import Result, resume, tune
 from popbandits.storage.store import Store
 from popbandits.views.view import View
@@ -315,3 +315,32 @@ def test_sigterm_ends_a_process_that_an_agent_forked(tmp_path: Path) -> None:
     Forking.codes.clear()
     assert tune(Forking, space(), rounds=1, population=1, directory=tmp_path, progress=False).done
     assert Forking.codes == [-signal.SIGTERM]
+
+
+class Forwarding(Walker):
+    """Gets a Ctrl-C in a process that it forked, as a terminal sends it to all that it shows."""
+
+    def train(self, config: dict[str, Any]) -> float:
+        forked = multiprocessing.get_context("fork").Process(target=signal.raise_signal, args=(signal.SIGINT,))
+        forked.start()
+        forked.join(20)
+        assert forked.exitcode == 0
+        return super().train(config)
+
+
+class Notes(View):
+    """Writes what it is told to a file, from whatever process."""
+
+    def __init__(self, file: Path):
+        self.file = file
+
+    def happened(self, event: Event) -> None:
+        with self.file.open("a") as file:
+            print(event.kind, file=file)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_process_that_an_agent_forked_leaves_an_interrupt_to_the_run(tmp_path: Path) -> None:
+    views = [Notes(tmp_path / "told")]
+    tune(Forwarding, space(), rounds=1, population=1, directory=tmp_path / "x", callbacks=views, progress=False)
+    assert (tmp_path / "told").read_text().split() == ["started", "finished"]

@@ -252,13 +252,16 @@ class Loop:
         own = os.getpid()
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if number == signal.SIGTERM and os.getpid() != own:  # A process that an agent forked is to end.
+            is_forked = os.getpid() != own  # by an agent
+            if is_forked and number == signal.SIGTERM:  # It is to end.
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
             if self.stopping:
                 self._at_once = True
                 raise KeyboardInterrupt
             self.stopping, self._asked_to_end = True, number == signal.SIGTERM
+            if is_forked:  # A terminal sends Ctrl-C to every process; here, locks of a view may be held for ever.
+                return
             self.view.happened(Event("stopping", "intervals in training end first; again to stop at once"))
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
