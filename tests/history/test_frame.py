@@ -10,6 +10,8 @@ from popbandits.errors import MissingExtraError
 from popbandits.history import History, Observation
 from popbandits.history.frame import MAX_SHOWN
 from popbandits.run import Result
+from popbandits.selection.choice import choose_by_scores
+from popbandits.storage import Store
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.storage.test_handed_over import noisy
 
@@ -75,6 +77,19 @@ def test_a_result_shows_what_it_hands_over_and_how_it_was_reached(tmp_path: Path
     won = table[table["winning"]]
     assert list(zip(won["member"], won["round"], strict=True)) == sorted((o.key for o in line), key=lambda key: key[1])
     assert not History.load(tmp_path).to_pandas().equals(table)
+
+
+def test_a_result_whose_run_goes_on_chooses_from_the_history_that_it_has_read(tmp_path: Path) -> None:
+    whole = noisy("max")
+    before = whole.prefix(40)
+    before.save(tmp_path)
+    result = Result(tmp_path)
+    assert len(result.history) == 40
+    with Store.open(tmp_path) as store:
+        store.write(whole[40:])
+    assert result.choice == choose_by_scores(before)
+    assert result.schedule == before.schedule(result.choice.observation)
+    assert Result(tmp_path).choice == choose_by_scores(whole) != result.choice
 
 
 def test_a_result_without_a_completed_interval_is_shown_too(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ class Result:
         The best of many noisy scores is lucky. So candidates are the best one ever, the last one of the best member,
         and the control's last one, if there is a control.
         """
-        choice = read_handed_over(self.directory)
+        # Of the history that was read, if it was: the run may have gone on since, and schedules are read from that one.
+        choice = read_handed_over(self.directory, self.__dict__.get("history"))
         if choice is None:
             raise HistoryError(f"no interval of {self.directory} has completed, so there is nothing to hand over")
         return choice

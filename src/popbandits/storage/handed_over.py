@@ -21,11 +21,11 @@ def handed_over(store: Store, history: Past | None = None) -> Choice | None:
     return read_choice(past, None if event is None else event.data, bool(store.about.get("control")))
 
 
-def read_handed_over(directory: Directory) -> Choice | None:
-    """Return what the run in a folder hands over."""
+def read_handed_over(directory: Directory, history: Past | None = None) -> Choice | None:
+    """Return what the run in a folder hands over; `history` as in `handed_over`."""
     with reading(directory) as store:
         store.begin()  # one snapshot
-        return handed_over(store)
+        return handed_over(store, history)
 
 
 class Stored:
