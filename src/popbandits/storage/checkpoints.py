@@ -68,7 +68,7 @@ def verify(directory: Path) -> None:
         for name, expected in manifest.items():
             path = directory / name
             if "link" in expected:
-                if not path.is_symlink() or os.readlink(path) != expected["link"]:
+                if not path.is_symlink() or os.path.normpath(os.readlink(path)) != expected["link"]:
                     raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
                 continue
             if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe would block.
@@ -94,7 +94,7 @@ def verify(directory: Path) -> None:
 def _inner_link(path: Path, directory: Path) -> str | None:
     """Return where a link leads within a folder, a circle included; None for other links, and for what is no link."""
     inner = path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
-    return os.readlink(path) if inner else None
+    return os.path.normpath(os.readlink(path)) if inner else None  # As tarfile writes it, by which Ray sends it.
 
 
 def _is_folder(path: Path) -> bool:
