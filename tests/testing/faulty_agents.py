@@ -63,6 +63,18 @@ class DrawsByMemberAndRound(Sound):
         return super().noise() + self.others.normal(size=3)
 
 
+class Links(Sound):
+    """Links to the folder of its last step, as libraries do that keep several."""
+
+    def save(self, directory: Path) -> None:
+        (directory / "step-1").mkdir()
+        super().save(directory / "step-1")
+        (directory / "latest").symlink_to("step-1")
+
+    def load(self, directory: Path) -> None:
+        super().load(directory / "latest")
+
+
 def tied(agent: type[Sound]) -> Callable[[int], Any]:
     """The same agent, but for a score that never changes, as before a first success."""
     return type(f"Tied{agent.__name__}", (agent,), {"score": lambda self: 0.0})

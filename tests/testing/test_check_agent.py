@@ -32,6 +32,7 @@ SOUND = (
     agents.Pickles,
     agents.SavesAfterTrainingOnly,
     agents.DrawsByMemberAndRound,
+    agents.Links,
 )
 FAULTS = {
     agents.LoadRestoresThem: (Rule.HELD, "lr, momentum: .* the old value came back"),

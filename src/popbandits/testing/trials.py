@@ -234,7 +234,7 @@ class Trials:
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""
         moved = self._folder / f"moved-{next(self._numbers)}"
-        shutil.copytree(trace.checkpoint, moved)
+        shutil.copytree(trace.checkpoint, moved, symlinks=True)
         before = self._time("verify", lambda: fingerprint(moved))
         self._load(agent, trace, moved)
         after = self.train(agent, config, why)
@@ -311,7 +311,7 @@ class Trials:
         except CheckAborted:
             if (raised := self.retract(AgentRule.RUNS)) is None:
                 raise
-            shutil.copytree(trace.checkpoint, trace.saved_at)
+            shutil.copytree(trace.checkpoint, trace.saved_at, symlinks=True)
             with self.give_up_on_error("load"):
                 call(agent.load, trace.saved_at)
             self.give_up(
