@@ -1,5 +1,6 @@
 """PyTorch Lightning as an agent."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,10 @@ def test_a_score_that_was_not_logged_is_named() -> None:
         agent.train({"lr": 0.1})
 
 
-@pytest.mark.parametrize("many", [False, True])
-def test_callbacks_may_be_one_or_a_list(many: bool) -> None:
+@pytest.mark.parametrize(
+    "given", [lambda one: one, lambda one: [one], lambda one: (one,)], ids=["one", "list", "tuple"]
+)
+def test_callbacks_may_be_one_or_several(given: Callable[[Any], Any]) -> None:
     import lightning.pytorch as lightning
 
     from tests.adapters.lightning_agents import Net, data
@@ -62,7 +65,7 @@ def test_callbacks_may_be_one_or_a_list(many: bool) -> None:
         def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
             ended.append(trainer.current_epoch)
 
-    trainer = {"accelerator": "cpu", "callbacks": [Counts()] if many else Counts()}
+    trainer = {"accelerator": "cpu", "callbacks": given(Counts())}
     LightningAgent(Net, data, seed=0, score="val_loss", trainer=trainer).train({"lr": 0.1})
     assert ended == [1]
 

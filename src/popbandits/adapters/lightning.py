@@ -75,7 +75,7 @@ class LightningAgent(ResumingAgent):
         with self._new_numbers(), _quiet():
             restoring = _restore_options(lightning.Callback)(config)
             given = self._settings.get("callbacks") or []
-            callbacks = [*(given if isinstance(given, list) else [given]), restoring]  # Lightning takes one, too.
+            callbacks = [*([given] if isinstance(given, lightning.Callback) else given), restoring]
             total = done + self._epochs
             trainer = lightning.Trainer(**self._settings | {"max_epochs": total, "callbacks": callbacks})
             module, data = self._module(**config), self._data()
