@@ -112,6 +112,12 @@ def happened(column: str, value: Any) -> Damage:
     return sql(f"UPDATE event SET {column} = ?", values=(value,))
 
 
+def evaluated(**values: Any) -> Damage:
+    """An evaluation of the 20 observations in the log, with other values."""
+    data = {"observations": 20, "chosen": [0, 3], "candidates": [[0, 3, 0.5, None]], "evaluations": 2} | values
+    return sql("INSERT INTO event (time, kind, text, data) VALUES (0, 'evaluated', '', ?)", values=(json.dumps(data),))
+
+
 def unconstrained(table: str) -> list[str]:
     """A table without rules for its values."""
     return [
@@ -255,6 +261,12 @@ DAMAGES: dict[str, Damage] = {
     **{f"an event at {value!r}": happened("time", value) for value in ("x", float("inf"))},
     **{f"an event of member {value!r}": happened("member", value) for value in ("x", -1)},
     "an event in bytes": happened("text", b"\xff"),
+    "an evaluation of nothing": evaluated(candidates=[]),
+    "an evaluation that chose what was not evaluated": evaluated(chosen=[0, 2]),
+    "an evaluation of times to come": evaluated(chosen=[0, 99], candidates=[[0, 99, 0.5, None]]),
+    **{f"an evaluation of {value!r:.9}": evaluated(candidates=[[0, 3, value, None]]) for value in ("x", None, 10**400)},
+    "an evaluation with an error in words": evaluated(candidates=[[0, 3, 0.5, "x"]]),
+    **{f"{value!r} evaluations": evaluated(evaluations=value) for value in (0, "x")},
 }
 
 ODD: dict[str, Damage] = {
@@ -281,6 +293,7 @@ ODD: dict[str, Damage] = {
     "an event without letters": happened("text", "\x1b]0;owned\x07\n\x1b[2J"),
     "an event of a kind without letters": happened("kind", "\x1b[2J"),
     "decided by chance in bytes": decided("fallback", b"\xff"),
+    "an evaluation of 19 observations": evaluated(observations=19, candidates="x"),
     "a text that is long": happened("text", "x" * 1_000_000),
 }
 """What is unusual, and no damage: it is read."""

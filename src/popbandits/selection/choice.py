@@ -28,9 +28,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from popbandits.basics.rules import Rule, whole
 from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, number
+from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation
 from popbandits.history.noise import MAX_OBSERVATIONS, estimate
 
@@ -39,6 +41,9 @@ WINDOW = 16
 
 MARGIN = 1.0
 """Number of standard deviations of a score's noise by which the best ever must be ahead of the last."""
+
+SKILL = Rule(lambda value: type(value) is float, "a float")
+"""Rule for the skills and standard errors of an evaluation on record."""
 
 Reason = Literal["evaluated", "smoothed", "score"]
 
@@ -195,10 +200,17 @@ def read_choice(history: Past, record: Mapping[str, Any] | None, control: bool =
     """Return the choice on record or, without one of all of the history, by the scores; None if nothing completed."""
     if record is None or record["observations"] != len(history):
         return choose_by_scores(history, control)
-    stored = ((history.find((m, r)), skill, error) for m, r, skill, error in record["candidates"])
-    found = tuple(Candidate(one, skill, error) for one, skill, error in stored if one is not None)
-    chosen = next(each for each in found if list(each.observation.key) == record["chosen"])
-    return Choice(chosen, "evaluated", found, record["evaluations"])
+    found = []
+    for member, round_, skill, error in record["candidates"]:
+        SKILL.check("the skill of a candidate", skill, HistoryError)
+        SKILL.or_none().check("the standard error of a candidate", error, HistoryError)
+        if (one := history.find((member, round_))) is not None:
+            found.append(Candidate(one, skill, error))
+    chosen = next((each for each in found if list(each.observation.key) == record["chosen"]), None)
+    if chosen is None:
+        raise HistoryError(f"an evaluation on record chooses one of its candidates, got {record['chosen']!r:.80}")
+    whole(1).check("the number of evaluations", record["evaluations"], HistoryError)
+    return Choice(chosen, "evaluated", tuple(found), record["evaluations"])
 
 
 def _best(found: Iterable[Candidate], sign: float) -> Candidate:
