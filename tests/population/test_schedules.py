@@ -25,6 +25,7 @@ from popbandits import (
 )
 from popbandits.reports.export import export
 from popbandits.run.replay import replay
+from popbandits.storage import Store
 from tests.climber import Climber
 
 SPACE = {"lr": log(1e-5, 1e-1), "batch": (8, 512), "act": ["relu", "tanh"]}
@@ -170,6 +171,11 @@ def test_more_rounds_do_not_change_what_the_first_ones_trained_with(tmp_path: Pa
         Population(SPACE, rounds=6, start=start, history=past)  # It would be stretched over six rounds.
     with pytest.raises(HistoryError, match=r"^'lr': its schedule must be the history's"):
         Population(SPACE, rounds=6, history=past)
+    with (
+        Store.open(tmp_path) as store,
+        pytest.raises(HistoryError, match=r"^'lr': its schedule must be the history's"),
+    ):
+        Population(SPACE, rounds=6, start=start, history=store)
     longer = Population(past.space, rounds=6, history=past)
     assert [longer.history.applied(o) for o in past] == [past.applied(o) for o in past]
     assert Population(SPACE, rounds=3, start=start, history=past).done

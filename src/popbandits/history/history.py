@@ -308,6 +308,8 @@ class History(Sequence[Observation]):
 
     def differing_schedules(self, space: Space) -> list[str]:
         """List the parameters that trained, in the rounds so far, on another schedule than a space has for them."""
+        if self.space.schedules == space.schedules:
+            return []  # Before a long history is read.
         rounds = self.intervals()[1]
         return differing(self.space.schedules, space.schedules, int(rounds.max()) + 1 if len(rounds) else 0)
 

@@ -24,6 +24,7 @@ from popbandits.population.plan import Plan
 from popbandits.population.start import Start
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
+from popbandits.space import Space
 
 INITIAL, SELECT, EXPLORE = range(3)
 """Purposes of random streams."""
@@ -114,6 +115,9 @@ class Population:
     ):
         given = {name: value for name, value in locals().items() if name not in ("self", "history")}
         self._open(Plan.make(**given), history)
+        # Not for `of`: its plan is that of the record, whose space takes time to read.
+        if isinstance(recorded := getattr(history, "space", None), Space):
+            self._check_schedules(recorded)
 
     @classmethod
     def of(cls, plan: Plan, history: Iterable[Observation] | Archive = ()) -> Self:
@@ -137,11 +141,6 @@ class Population:
         recorded = getattr(history, "mode", None)
         if recorded not in (plan.mode, None):
             raise HistoryError(f"mode must be the history's, {recorded!r}, got {plan.mode!r}; make the two equal")
-        if isinstance(history, History) and (differ := history.differing_schedules(self.space)):
-            raise HistoryError(
-                f"{differ[0]!r}: its schedule must be the history's in the rounds that were done, got another; give "
-                "history.space, which has its schedules, and a start without them"
-            )
         given = () if isinstance(history, Archive) else history
         self.history = History(self.space, given, mode=plan.mode, size=self.size, rounds=self.rounds)
         if isinstance(history, Archive):
@@ -366,6 +365,13 @@ class Population:
             raise HistoryError(
                 f"in a synchronous run of {self.size} members observation {index} is of round {expected[index]}, "
                 f"got a history with one of round {rounds[index]}; give its size, or synchronous=False"
+            )
+
+    def _check_schedules(self, recorded: Space) -> None:
+        if differ := self.history.differing_schedules(recorded):
+            raise HistoryError(
+                f"{differ[0]!r}: its schedule must be the history's in the rounds that were done, got another; give "
+                "history.space, which has its schedules, and a start without them"
             )
 
     def _refusal(self, assignment: Any) -> str:
