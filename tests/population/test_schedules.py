@@ -124,7 +124,7 @@ def test_a_run_records_its_schedules_resumes_and_replays(tmp_path: Path) -> None
             ArgumentError,
             "^'lr': a schedule needs a run with a set end, got rounds=None",
         ),
-        ({"act": lambda progress: "relu"}, 3, ArgumentError, "^'act': a schedule must return numbers, got 'relu' from"),
+        ({"lr": lambda progress: "relu"}, 3, ArgumentError, "^'lr': a schedule must return numbers, got 'relu' from"),
         ({"act": constant(1.0)}, 3, SpaceError, "^'act': only a number with a range has a schedule, got one for act: "),
         (
             {"x": constant(1.0)},

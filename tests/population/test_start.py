@@ -84,6 +84,20 @@ def test_a_function_or_a_class_that_is_a_label_is_no_schedule() -> None:
     assert population.space.schedules.keys() == {"lr"}
 
 
+@pytest.mark.parametrize("rounds", [3, None])
+@pytest.mark.parametrize("other", [dict, Adam, np.cos, lambda progress: 1.0])
+def test_a_function_or_a_class_that_is_no_label_is_not_called(other: Any, rounds: int | None) -> None:
+    space = {"optimizer": [list, set], "act": ["relu", "tanh"]}
+    with pytest.raises(SpaceError, match=r"^start\[0\]: 'optimizer': the value must be one of \(<class 'list'>, <cl"):
+        Population(space, PBT(), rounds=rounds, start={"optimizer": other})
+    with pytest.raises(SpaceError, match=r"^start\[0\]: 'act': the value must be one of \('relu', 'tanh'\), got <"):
+        Population(space, PBT(), rounds=rounds, start={"act": other})
+    with pytest.raises(
+        SpaceError, match=r"'optimiser': a value needs a parameter, got .*; did you mean 'optimizer'\?$"
+    ):
+        Population(space, PBT(), rounds=rounds, start={"optimiser": other})
+
+
 def test_a_parameter_that_is_inactive_takes_no_default() -> None:
     assert [config for config, _ in first([{"optimizer": "none"}, {"optimizer": "sgd"}], MIXED, size=2)] == [
         {"optimizer": "none", "clip": pytest.approx(0.55)},

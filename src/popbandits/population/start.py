@@ -15,7 +15,7 @@ from popbandits.history import History
 from popbandits.selection.choice import choose_by_scores
 from popbandits.space import Numerical, Space
 from popbandits.space.build import names_default
-from popbandits.space.schedules import tabulate
+from popbandits.space.schedules import Schedule, tabulate
 from popbandits.space.storage import pack, unpack
 
 
@@ -104,7 +104,7 @@ def _first(entry: Any, space: Space, rounds: int | None, tables: dict[str, tuple
         return entry
     flat = space.flatten(entry)
     for name, schedule in flat.items():
-        if callable(schedule) and not _is_label(schedule, name, space):
+        if _is_schedule(schedule, name, space):
             table = tabulate(name, schedule, rounds)
             if tables.setdefault(name, table) != table:
                 raise ArgumentError(f"{name!r}: all members follow one schedule, got two; give the others a value")
@@ -113,9 +113,12 @@ def _first(entry: Any, space: Space, rounds: int | None, tables: dict[str, tuple
     return flat
 
 
-def _is_label(value: Any, name: str, space: Space) -> bool:
-    """Tell whether a callable is one of a parameter's labels: a choice among functions or classes."""
-    return name in space.names and bool(space.configuration_space[name].legal_value(value))
+def _is_schedule(value: Any, name: str, space: Space) -> bool:
+    """Tell whether a value is a schedule; for a choice any other function or class is a label, or meant as one."""
+    if any(number.name == name and number.kind != "ordinal" for number in space.numerical):
+        return callable(value)
+    is_label = name in space.names and space.configuration_space[name].legal_value(value)
+    return isinstance(value, Schedule) and not is_label
 
 
 def _load(folder: Any) -> PastRun:
