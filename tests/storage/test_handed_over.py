@@ -45,6 +45,22 @@ def test_the_file_and_the_history_choose_the_same_at_every_moment(mode: Any, siz
     assert different > 10
 
 
+def test_members_that_never_trained_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = noisy("max")
+    asked: list[Any] = []
+    ask = Store.ask
+
+    def counted(store: Store, *query: Any) -> Any:
+        asked.append(query)
+        return ask(store, *query)
+
+    with Store.create(tmp_path, whole.space, {"mode": "max", "size": 1_000_000}) as store:
+        store.write(whole)
+        monkeypatch.setattr(Store, "ask", counted)
+        assert handed_over(store) is not None
+    assert 0 < len(asked) < 50
+
+
 def test_an_evaluation_on_record_decides_until_the_run_goes_on(tmp_path: Path) -> None:
     whole = noisy("max")
     some = whole.prefix(len(whole) - 1)

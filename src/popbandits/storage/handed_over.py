@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from popbandits.basics.records import Key, Observation
 from popbandits.basics.typing import Directory
 from popbandits.selection.choice import Choice, Past, read_choice
-from popbandits.storage.queries import last_completed, last_evaluation
+from popbandits.storage.queries import last_completed, last_evaluation, members_seen
 from popbandits.storage.store import Store, reading
 
 
@@ -39,6 +39,7 @@ class Stored:
         self._store = store
         self.sign = -1.0 if store.mode == "min" else 1.0
         self.size: int | None = store.about.get("size")
+        self._members = members_seen(store)  # A damaged record may name any size.
 
     @property
     def best(self) -> Observation | None:
@@ -59,7 +60,7 @@ class Stored:
 
     def last_completed(self, member: int) -> Observation | None:
         """Return the last completed observation of a member, or None."""
-        return last_completed(self._store, member)
+        return last_completed(self._store, member) if member in self._members else None
 
     def ancestors(self, observation: Observation) -> Iterator[Observation]:
         """Walk back along a lineage: the observation, its parent, and so on to the fresh start."""

@@ -54,6 +54,11 @@ def rounds_done(store: Store) -> int:
     return int(found[0][0]) if found else 0
 
 
+def members_seen(store: Store) -> set[Any]:
+    """Return the members that have an observation."""
+    return {member for (member,) in store.ask("SELECT DISTINCT member FROM observation")}
+
+
 def last_completed(store: Store, member: int) -> Observation | None:
     """Return the last completed observation of a member, or None."""
     query = "SELECT id FROM observation WHERE member = ? AND status = 'completed' ORDER BY round DESC LIMIT 1"
