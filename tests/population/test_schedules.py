@@ -181,6 +181,20 @@ def test_more_rounds_do_not_change_what_the_first_ones_trained_with(tmp_path: Pa
     assert Population(SPACE, rounds=3, start=start, history=past).done
 
 
+def test_a_history_goes_on_where_a_cosine_differs_in_its_last_bit() -> None:
+    start = {"lr": cosine(3e-4, 3e-5)}
+    past = play(Population(SPACE, rounds=3, start=start))
+
+    def elsewhere(progress: float) -> float:
+        return float(np.nextafter(start["lr"](progress), 1.0))
+
+    longer = Population(SPACE, rounds=3, start={"lr": elsewhere}, history=list(past)[:8])
+    assert longer.space.schedules != past.space.schedules
+    assert Population(SPACE, rounds=3, start={"lr": elsewhere}, history=past).done
+    with pytest.raises(HistoryError, match=r"^'lr': its schedule must be the history's"):
+        Population(SPACE, rounds=3, start={"lr": cosine(3e-4, 3.0001e-5)}, history=past)
+
+
 def test_a_warm_up_takes_a_share() -> None:
     with pytest.raises(ArgumentError, match=r"^share must be above 0 and below 1, got 1\.5"):
         warm_up(0.0, constant(1.0), share=1.5)

@@ -11,6 +11,7 @@ configuration holds the value at the beginning of the run. On a log scale member
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from popbandits.errors import ArgumentError, SpaceError
 from popbandits.space.parameters import Numerical, Parameter, Scale
 
 _HALVINGS = 60  # to the last bit of a number in [0, 1]
+_SAME = 1e-12  # relative difference of values that are one
 
 Tables = Mapping[str, tuple[float, ...]]
 """Values of schedules in each round, by the name of the parameter."""
@@ -165,7 +167,13 @@ def differing(before: Tables, now: Tables, rounds: int) -> list[str]:
         one, other = (tables.get(name) for tables in (before, now))
         # A parameter without a schedule stays, and so does one whose schedule is a single value.
         lines = [[table[min(r, len(table) - 1)] for r in range(rounds)] for table in (one, other) if table is not None]
-        if lines[0] != lines[-1] or (len(lines) == 1 and len(set(lines[0])) > 1):
+        if len(lines) == 1:
+            differ = len(set(lines[0])) > 1
+        else:
+            # Another machine's cosine may differ in the last bits.
+            close = partial(math.isclose, rel_tol=_SAME, abs_tol=_SAME * max(map(abs, lines[0]), default=0.0))
+            differ = not all(map(close, *lines))
+        if differ:
             found.append(name)
     return found
 
