@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import Population
+from popbandits import PBT, Population
 from popbandits.advice import advise, outlook, score_noise
 from popbandits.history import History, Observation
 from popbandits.reports.figures.effects import effects
 from popbandits.reports.gained import gain_over_start
 from popbandits.reports.html import findings
 from popbandits.reports.run import Run, label_names
+from popbandits.reports.single import report_page
 from popbandits.reports.words import (
     never_explored,
     next_steps,
@@ -115,6 +116,42 @@ def test_of_a_young_run_no_gain_is_told(tmp_path: Path, last: float) -> None:
         assert "Doubt the gain" not in [step[0] for step in next_steps(run, gain)]
 
 
+def test_where_nothing_was_tuned_no_gain_is_told_and_no_control_is_asked_for(tmp_path: Path) -> None:
+    alone = Run.read(play(tmp_path / "alone", population=1, method=PBT()))
+    fixed = Run.read(play(tmp_path / "fixed", space={"lr": [0.001], "augmentation": ["crop"]}, method=PBT()))
+    for run in (alone, fixed):
+        gain = gain_over_start(run)
+        assert str(gain) == "–"
+        assert told_gain(gain).startswith("Every interval trained with the same configuration: nothing was tuned")
+        steps = {step[0] for step in next_steps(run, gain)}
+        assert steps.isdisjoint({"Doubt the gain", "Keep a control", "Use the winner's values", "Replay the schedule"})
+        page, (first, *_) = report_page(run, lambda: "")
+        assert "gained over" not in page
+        assert "Grey:" not in first.caption
+
+
+def test_an_agent_alone_that_tries_others_is_not_asked_to_keep_a_control(tmp_path: Path) -> None:
+    run = Run.read(play(tmp_path, population=1, explore="all", method=PBT()))
+    gain = gain_over_start(run)
+    assert gain is not None
+    assert gain.tuned
+    steps = {step[0] for step in next_steps(run, gain)}
+    assert "Replay the schedule" in steps
+    assert "Keep a control" not in steps  # There is nobody else to be one.
+
+
+def test_a_control_that_is_a_round_behind_trains_on(tmp_path: Path) -> None:
+    run = with_control(tmp_path / "whole", [1.0] * 10)
+    # Read before the control ended its last round, as a live page may.
+    history = History(run.space, size=2)
+    history.extend(o for o in run.history if o.key != (0, 9))
+    with Store.create(tmp_path / "behind", run.space, run.about) as store:
+        store.extend(history)
+    said = told_gain(gain_over_start(Run.read(tmp_path / "behind")))
+    assert "ahead of the control (member 0, on record until round 8)" in said
+    assert "Nobody" not in said
+
+
 def started(
     directory: Path, start: bool, rounds: int = 30, kept: int = 10, gap: float = 0.5, noise: float = 0.1
 ) -> Run:
@@ -154,6 +191,12 @@ def test_without_a_control_the_start_counts_as_far_as_the_record_has_it(tmp_path
     assert "ahead of the start (member 0, on record until round 9)" in said
     assert said.endswith("Nobody trained that to the end.")
     assert "Keep a control" in dict(step[:2] for step in next_steps(run, gain))
+    early = gain_over_start(started(tmp_path / "early", start=True, kept=3))
+    assert str(early) == "– (3 of 8 rounds)"
+    assert told_gain(early) == (  # More rounds would not help.
+        "It takes 8 rounds of training beside the start (member 0, on record until round 2) to say what tuning gained; "
+        "there are 3. Nobody trained that to the end."
+    )
 
 
 def test_without_a_start_the_first_configuration_that_was_kept_longest_counts(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class Gain:
         error: Two standard errors of the lead; NaN if unknown.
         rounds: The rounds that were compared.
         apart: Number of rounds in which both trained apart, of which the last were compared.
+        tuned: False if there was one configuration alone, so that there is nothing to compare.
     """
 
     over: str
@@ -43,6 +44,7 @@ class Gain:
     error: float
     rounds: list[int]
     apart: int
+    tuned: bool
 
     @property
     def none(self) -> bool:
@@ -65,6 +67,8 @@ class Gain:
         return self.lead > self.error
 
     def __str__(self) -> str:
+        if not self.tuned:
+            return "–"
         if self.early:
             return f"– ({self.seen} of {MIN_APART} rounds)"
         return "–" if self.none else f"{number(self.lead, 3, '+')} ± {number(self.error, 2)}"
@@ -90,7 +94,8 @@ def gain_over_start(run: Run) -> Gain | None:
     ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in last])
     lead = float(ahead.mean()) if len(ahead) else math.nan
     whole = bool(line) and line[-1].round >= final.round
-    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), [o.round for o in last], len(apart))
+    rounds = [o.round for o in last]
+    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), rounds, len(apart), run.tuned)
 
 
 def _two_errors(run: Run, ahead: FloatArray) -> float:

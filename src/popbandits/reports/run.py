@@ -132,6 +132,14 @@ class Run(RunData):
         return on_table(self.indices, metric_column(name, (o.metrics for o in self.history)))
 
     @property
+    def tuned(self) -> bool:
+        """False if there is one configuration alone: of a space without a choice, or of an agent that keeps its own."""
+        if self.space.fixed:
+            return False
+        several = max(self.size, self.about.get("size") or 0) > 1 or self.about.get("explore") == "all"
+        return several or any(o.config != self.history[0].config for o in self.history)
+
+    @property
     def final(self) -> Observation | None:
         """The member that is best in the end, by the last round that each completed."""
         last = map(self.history.last_completed, range(self.size))

@@ -88,8 +88,9 @@ def _member_choice(members: int) -> str:
 
 def _short(run: Run, drawn: dict[str, Figure]) -> str:
     best, how, gain = run.history.best, run.status, gain_over_start(run)
-    facts = {
-        f"gained over {gain.over if gain else 'the start'}": "–" if gain is None else str(gain),
+    over = f"gained over {gain.over if gain else 'the start'}"
+    facts = {over: "–" if gain is None else str(gain)} if run.tuned else {}
+    facts |= {
         "best score": number(best.score if best else None),
         "state": how.state,
         "rounds": rounds_done(how.round, how.rounds),

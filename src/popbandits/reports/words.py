@@ -59,19 +59,23 @@ def told_gain(gain: Gain | None) -> str:
     """Say what tuning gained over the start, and how sure that is."""
     if gain is None:
         return "No interval has completed, so there is nothing to compare yet."
+    if not gain.tuned:
+        return "Every interval trained with the same configuration: nothing was tuned, so there is no gain to tell."
     over = f"{gain.over} ({gain.where})"
+    # A control trains on; it may only be behind, where a run is read in the middle of a round.
+    alone = "" if gain.whole or gain.over == "the control" else " Nobody trained that to the end."
     if gain.early:
         beside = f"{MIN_APART} rounds of training beside {over}"
-        return f"It takes {beside} to say what tuning gained; there {'is' if gain.seen == 1 else 'are'} {gain.seen}."
+        there = f"there {'is' if gain.seen == 1 else 'are'} {gain.seen}."
+        return f"It takes {beside} to say what tuning gained; {there}{alone}"
     if gain.none:
         return f"At the end no member is ahead of {over}: tuning gained nothing."
     first, last = gain.rounds[0], gain.rounds[-1]
     rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
-    told = (
+    return (
         f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {over}, "
-        f"by {number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors)."
+        f"by {number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors).{alone}"
     )
-    return told if gain.whole else f"{told} Nobody trained that to the end."
 
 
 def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
@@ -85,12 +89,12 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
         if limit := run.about.get("max_cost"):
             options += f" --max-cost {2 * limit:g}"
         steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} {options}"))
-    if gain is None:
+    if gain is None or not gain.tuned:
         return steps
     if not gain.clear and not gain.early:
         why = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
         steps.append(("Doubt the gain", why, ""))
-    if gain.over != "the control":
+    if gain.over != "the control" and run.size > 1:
         why = "It trains with the start to the end, and shows there what tuning gained:"
         steps.append(("Keep a control", why, "tune(..., start={...}, control=True)"))
     if way == 1:
