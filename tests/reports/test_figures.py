@@ -255,6 +255,17 @@ def test_the_winner_is_stitched_along_its_lineage_with_its_switches_and_its_valu
         )
 
 
+def test_of_a_long_lineage_a_part_is_drawn_and_all_of_it_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    gain = gain_over_start(run)
+    whole = winner(run, gain)
+    monkeypatch.setattr("popbandits.reports.figures.winner.MAX_MARKS", 2)
+    part = winner(run, gain)
+    assert whole.caption == part.caption
+    assert {len(rows) for rows in part.data.values()} == {2}
+    titles = [[panel["layer"][1].get("title") for panel in one.spec["vconcat"]] for one in (whole, part)]
+    assert titles[0] == titles[1]
+
+
 def test_the_winner_is_drawn_beside_what_it_is_compared_with(run: Run) -> None:
     gain = gain_over_start(run)
     assert gain is not None

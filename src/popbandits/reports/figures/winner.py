@@ -1,6 +1,7 @@
 """The winner, handed over: its curve along its lineage, where it took other weights, its hyperparameters beneath."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import altair as alt
 import numpy as np
@@ -13,6 +14,8 @@ from popbandits.reports.gained import Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.space.parameters import Categorical, Numerical
 
+T = TypeVar("T")
+
 WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
 MAX_PANELS = 8
 """Maximum hyperparameters drawn beneath the curve, the first that changed."""
@@ -20,13 +23,14 @@ MAX_PANELS = 8
 
 def winner(run: Run, gain: Gain | None) -> Figure:
     """Draw the score along the lineage of what is handed over, and beneath it the values that changed."""
-    line = [run.winner[i] for i in thin(np.arange(len(run.winner)), MAX_MARKS)]
-    configs = [run.space.flatten(run.history.applied(o)) for o in line]
+    configs = [run.space.flatten(run.history.applied(o)) for o in run.winner]
     parameters: list[Numerical | Categorical] = [*run.space.numerical, *run.space.categorical]
     moved = [p for p in parameters if any(one.get(p.name) != configs[0].get(p.name) for one in configs)]
     still = [f"{p.name} {setting(configs[0][p.name])}" for p in parameters if p not in moved and p.name in configs[0]]
-    copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
-    beside = [] if gain is None else [o for o in gain.line if o.key not in run.winning]
+    switched = [o for o in run.winner if o.parent is not None and o.parent[0] != o.member]
+    # Of a long lineage a part is drawn; what is said holds for all of it.
+    line, configs, copied = _some(run.winner), _some(configs), _some(switched)
+    beside = [] if gain is None else _some([o for o in gain.line if o.key not in run.winning])
     over = gain.over if gain is not None and beside else None
     # In the order they are drawn, one upon the other.
     marked = zip(("start", "winner", "switches"), (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
@@ -46,7 +50,7 @@ def winner(run: Run, gain: Gain | None) -> Figure:
         rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
         panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
     caption = f"The run hands over {run.choice}. "
-    caption += f"Its lineage went on from another's weights {counted(len(copied), 'time')}"
+    caption += f"Its lineage went on from another's weights {counted(len(switched), 'time')}"
     caption += " (dashed lines)." if copied else "."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
@@ -54,6 +58,10 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     bare, full = charts.rounds_axis(run.horizon, None, labels=False), charts.rounds_axis(run.horizon)
     chart = alt.vconcat(*(panel.encode(x=full if panel is panels[-1] else bare) for panel in panels), spacing=8)
     return Figure("winner", "The winner", caption, chart, data)
+
+
+def _some(items: Sequence[T]) -> list[T]:
+    return [items[i] for i in thin(np.arange(len(items)), MAX_MARKS)]
 
 
 def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
