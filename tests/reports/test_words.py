@@ -27,6 +27,7 @@ from popbandits.reports.words import (
 )
 from popbandits.run.experiment import record_of
 from popbandits.run.recorder import Recorder
+from popbandits.selection.choice import Candidate, Choice
 from popbandits.storage import Store
 from tests.reports.played import Clumsy, play
 from tests.warned_runs import stuck_then_rising
@@ -97,10 +98,28 @@ def test_what_tuning_gained_over_the_control_is_told_with_its_noise(tmp_path: Pa
         "In rounds 5 to 7 the member that is best in the end was ahead of the control (member 0, on record until "
         "round 7), by 2 ± 1.2 on average (two standard errors)."
     )
-    behind = gain_over_start(with_control(tmp_path / "behind", [1.0] * 7 + [-1.0]))
+    behind = gain_over_start(with_control(tmp_path / "behind", [-1.0] * 8))
     assert told_gain(behind).endswith("tuning gained nothing.")
     assert str(behind) == "–"
     assert "Doubt the gain" in dict(step[:2] for step in next_steps(with_control(tmp_path / "no", [1.0, -1.0]), behind))
+
+
+def test_the_gain_does_not_contradict_what_is_handed_over(tmp_path: Path) -> None:
+    fell = with_control(tmp_path / "fell", [1.0] * 7 + [-1.0])
+    said = told_gain(gain_over_start(fell))
+    assert said == (
+        "At the end no member's score is ahead of the control (member 0, on record until round 7), but the run hands "
+        "over member 1, round 6: 1, the best score."
+    )
+    ahead = with_control(tmp_path / "ahead", [2.0] * 8)
+    control = Candidate(ahead.history[-2], 0.5, 0.1)
+    assert control.observation.member == 0
+    evaluated = replace(ahead, choice=Choice(control, "evaluated", (control,), 10))
+    assert "hands over" not in told_gain(gain_over_start(ahead))
+    assert told_gain(gain_over_start(evaluated)).endswith(
+        "by 2 ± 0 on average (two standard errors). But the run hands over an interval of the control: member 0, "
+        "round 7: 0.5 ± 0.1 in 10 evaluations, the best of 1 candidate."
+    )
 
 
 @pytest.mark.parametrize("last", [1.0, -1.0], ids=["ahead", "behind"])

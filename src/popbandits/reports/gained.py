@@ -12,6 +12,7 @@ from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import number
 from popbandits.history import Key, Observation
 from popbandits.reports.run import Run
+from popbandits.selection.choice import Choice
 
 MIN_APART = 8
 """Fewest rounds in which both trained apart for a lead to be told: in the first ones it is luck."""
@@ -34,6 +35,7 @@ class Gain:
         rounds: The rounds that were compared.
         apart: Number of rounds in which both trained apart, of which the last were compared.
         tuned: False if there was one configuration alone, so that there is nothing to compare.
+        choice: What the run hands over, which need not be either of the two.
     """
 
     over: str
@@ -45,11 +47,17 @@ class Gain:
     rounds: list[int]
     apart: int
     tuned: bool
+    choice: Choice
 
     @property
     def none(self) -> bool:
         """True if the member that is best in the end is the one that was not tuned."""
         return self.whole and not self.apart
+
+    @property
+    def kept(self) -> bool:
+        """True if the run hands over an interval of the one that was not tuned."""
+        return any(o.key == self.choice.observation.key for o in self.line)
 
     @property
     def seen(self) -> int:
@@ -94,8 +102,9 @@ def gain_over_start(run: Run) -> Gain | None:
     ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in last])
     lead = float(ahead.mean()) if len(ahead) else math.nan
     whole = bool(line) and line[-1].round >= final.round
-    rounds = [o.round for o in last]
-    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), rounds, len(apart), run.tuned)
+    rounds, error = [o.round for o in last], _two_errors(run, ahead)
+    assert run.choice is not None, "an interval has completed"
+    return Gain(over, where, line, whole, lead, error, rounds, len(apart), run.tuned, run.choice)
 
 
 def _two_errors(run: Run, ahead: FloatArray) -> float:

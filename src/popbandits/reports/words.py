@@ -68,14 +68,17 @@ def told_gain(gain: Gain | None) -> str:
         beside = f"{MIN_APART} rounds of training beside {over}"
         there = f"there {'is' if gain.seen == 1 else 'are'} {gain.seen}."
         return f"It takes {beside} to say what tuning gained; {there}{alone}"
-    if gain.none:
+    if gain.none and gain.kept:
         return f"At the end no member is ahead of {over}: tuning gained nothing."
+    if gain.none:
+        return f"At the end no member's score is ahead of {over}, but the run hands over {gain.choice}."
     first, last = gain.rounds[0], gain.rounds[-1]
     rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
-    return (
+    told = (
         f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {over}, "
         f"by {number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors).{alone}"
     )
+    return f"{told} But the run hands over an interval of {gain.over}: {gain.choice}." if gain.kept else told
 
 
 def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
