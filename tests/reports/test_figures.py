@@ -165,7 +165,7 @@ def climb(directory: Path, awful: dict[tuple[int, int], float], mode: Mode = "ma
     for t in range(10):
         for m in range(4):
             score = sign * awful.get((m, t), t + m / 10 + 1 / 3)
-            history.append(Observation(m, t, {"x": 0.5}, (m, t - 1) if t else None, score=score))
+            history.append(Observation(m, t, {"x": 0.5}, (m, t - 1) if t else None, score=score, seconds=1.0))
     history.save(directory)
     return Run.read(directory)
 
@@ -191,6 +191,26 @@ def test_scores_far_below_the_others_are_beyond_the_axis_and_told(mode: Mode, tm
     assert f"2 scores are so much worse than the others that the axis leaves them out; the worst: {sign}900," in (
         two.caption
     )
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_far_scores_flatten_neither_the_winner_nor_the_scores_against_cost(mode: Mode, tmp_path: Path) -> None:
+    run = climb(tmp_path / "off", {(2, 0): -900.0}, mode)
+    found = figures_of(run)
+    points = found["costs"].data["time"]
+    assert [row["round"] for row in points] == [t for t in range(10) for m in range(4) if (m, t) != (2, 0)]
+    assert -900 not in [run.sign * row["score"] for row in found["costs"].data["front_time"]]
+    assert "member 2, round 0, is so much worse than the others that the axis leaves it out." in found["costs"].caption
+    assert "beyond the axis" not in found["winner"].caption  # Another member's.
+    run = climb(tmp_path / "on", {(3, 0): -900.0}, mode)
+    found = figures_of(run)
+    assert (3, 0) in run.winning
+    assert found["winner"].caption.endswith("Scores far worse than the others are beyond the axis. Unchanged: x 0.5.")
+    end = {"domainMin" if mode == "max" else "domainMax": run.sign * 1 / 3}
+    for layer in found["winner"].spec["vconcat"][0]["layer"]:
+        assert layer["encoding"]["y"]["scale"] == {"zero": False} | end
+        assert layer["mark"]["clip"]
+    found["winner"].chart.to_dict()  # holds it against the schema
 
 
 @pytest.mark.parametrize(

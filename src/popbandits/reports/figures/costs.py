@@ -11,6 +11,7 @@ from popbandits.history.spending import spending
 from popbandits.reports.axes import time_unit
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import Figure, Record, record, thin
+from popbandits.reports.figures.learning import Far
 from popbandits.reports.figures.theme import BLUE, GREY
 from popbandits.reports.run import Run
 
@@ -21,7 +22,7 @@ MAX_TICKS = 8
 
 def costs(run: Run) -> Figure | None:
     """Draw scores against training time, and against the cost that agents reported; None if neither is known."""
-    nothing, seconds = np.full(len(run), np.nan), run.numbers["seconds"]
+    nothing, seconds, far = np.full(len(run), np.nan), run.numbers["seconds"], Far.of(run)
     reported = np.array([np.nan if o.cost is None else o.cost for o in run.history])
     panels, data, words = [], {}, []
     for name, each in (("cost", spending(reported, nothing)), ("time", spending(nothing, seconds))):
@@ -29,7 +30,7 @@ def costs(run: Run) -> Figure | None:
             continue
         length, unit = time_unit(each[-1]) if name == "time" else (1.0, "")
         title = f"training time of all members, {unit}" if unit else "cost of all members"
-        data[name], data[f"front_{name}"] = _rows(run, each / length)
+        data[name], data[f"front_{name}"] = _rows(run, each / length, far)
         panels.append(_panel(name, title))
         if (half := run.history.prefix(int(np.searchsorted(each, each[-1] / 2, side="right"))).best) is not None:
             words.append(f"Half of the {'training time' if unit else 'cost'} gave {number(half.score)}.")
@@ -38,14 +39,15 @@ def costs(run: Run) -> Figure | None:
     caption = (
         "Each point is an interval: its score, and what all members together had spent when it ended. The line is the "
         f"front: the best score for at most so much. {' '.join(words)}"
-    )
+    ) + ("" if far is None else f" {far}")
     return Figure("costs", "Score against cost", caption, alt.vconcat(*panels, spacing=24), data)
 
 
-def _rows(run: Run, spent: FloatArray) -> tuple[list[Record], list[Record]]:
-    """Return the completed intervals, and the corners of the front up to the end of the run."""
+def _rows(run: Run, spent: FloatArray, far: Far | None) -> tuple[list[Record], list[Record]]:
+    """Return the completed intervals, without far scores, and the corners of the front up to the end of the run."""
     scores = run.numbers["score"]
     done = np.flatnonzero(np.isfinite(scores))
+    done = done if far is None else done[run.sign * scores[done] >= run.sign * far.limit]
     turned = run.sign * scores[done]
     record_at = done[turned > np.append(-np.inf, np.maximum.accumulate(turned)[:-1])]
 

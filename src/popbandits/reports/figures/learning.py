@@ -88,9 +88,8 @@ class Far:
         if not len(counts) or np.nanmin(run.sign * run.best_by_round) < known[counts[-1]]:
             return None
         round_, member = np.unravel_index(np.nanargmin(turned), turned.shape)
-        limit, worst = rounded(float(run.sign * known[counts[-1]])), run.scores[round_, member]  # As it is in the data.
-        assert limit is not None, "the score is finite"
-        return Far(limit, int(counts[-1]), float(worst), int(member), int(round_))
+        limit, worst = float(run.sign * known[counts[-1]]), float(run.scores[round_, member])
+        return Far(limit, int(counts[-1]), worst, int(member), int(round_))
 
     def __str__(self) -> str:
         worse = "so much worse than the others"
@@ -98,6 +97,11 @@ class Far:
         if self.count == 1:
             return f"One score, {where}, is {worse} that the axis leaves it out."
         return f"{self.count:,} scores are {worse} that the axis leaves them out; the worst: {where}."
+
+
+def scale_ends(sign: float, limit: float | None) -> dict[str, float]:
+    """Return the end that a scale of scores is given, so that it leaves out those worse than the limit, if any."""
+    return {} if limit is None else {"domainMin" if sign > 0 else "domainMax": limit}
 
 
 def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
@@ -125,7 +129,7 @@ def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
     }
     far = Far.of(run)
     axes = {**_axes(run.metrics, fields, unit), "steep": _steep(run), "far": 0 if far is None else far.count}
-    panels = _layers(run.horizon, run.sign, None if far is None else far.limit)
+    panels = _layers(run.horizon, run.sign, None if far is None else rounded(far.limit))  # As it is in the data.
     return Figure("learning", "Learning curves", _caption(run, cells, far), panels, data, True, axes)
 
 
@@ -182,9 +186,7 @@ def _layers(horizon: int, sign: float, limit: float | None) -> Any:
     full = charts.tooltips(*charts.SCORE_TIP, ("config", "hyperparameters"))
     summary = alt.Chart(alt.NamedData("summary")).transform_calculate(who="datum.curve + ', round ' + datum.round")
     each, won = charts.intervals("members", curve="'a member'"), charts.intervals("won", curve="'winning lineage'")
-    clip = limit is not None
-    ends: dict[str, Any] = {"domainMin" if sign > 0 else "domainMax": limit} if clip else {}
-    y = charts.score_axis(**ends)
+    clip, y = limit is not None, charts.score_axis(**scale_ends(sign, limit))
     shown = [
         chart if limit is None else chart.transform_filter(f"datum.score {'>=' if sign > 0 else '<='} {limit!r}")
         for chart in (each, won)

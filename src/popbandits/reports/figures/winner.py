@@ -9,6 +9,7 @@ import numpy as np
 from popbandits.basics.wording import counted, setting
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, record, thin
+from popbandits.reports.figures.learning import Far, scale_ends
 from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.gained import Gain
 from popbandits.reports.run import Run, label_names
@@ -41,7 +42,10 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     for row, o in zip(data["switches"], copied, strict=True):
         row |= {"at": o.round - 0.5, "source": "" if o.parent is None else f"member {o.parent[0]}"}
     data = {source: found for source, found in data.items() if found}
-    panels = [_curve(list(data), over)]
+    far = Far.of(run)
+    if far is not None and all(run.sign * o.score >= run.sign * far.limit for o in (*line, *beside)):
+        far = None
+    panels = [_curve(list(data), over, scale_ends(run.sign, None if far is None else far.limit))]
     for i, parameter in enumerate(moved[:MAX_PANELS]):
         for row, config in zip(data["winner"], configs, strict=True):
             row |= {f"value{i}": _drawn(parameter, config[parameter.name])} if parameter.name in config else {}
@@ -53,6 +57,7 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     caption += f"Its lineage went on from another's weights {counted(len(switched), 'time')}"
     caption += " (dashed lines)." if copied else "."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
+    caption += " Scores far worse than the others are beyond the axis." if far is not None else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
     caption += f" {MAX_PANELS} of {len(moved)} values that changed are drawn." if len(moved) > MAX_PANELS else ""
     bare, full = charts.rounds_axis(run.horizon, None, labels=False), charts.rounds_axis(run.horizon)
@@ -69,16 +74,16 @@ def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
     return label_names(parameter.labels)[parameter.labels.index(value)] if parameter.labels else float(value)
 
 
-def _curve(sources: list[str], over: str | None) -> Any:
-    """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
+def _curve(sources: list[str], over: str | None, ends: dict[str, float]) -> Any:
+    """Draw the score, the switches on it and, if there is one, the curve that it is compared with, within the ends."""
     colours = {WINNER: RED} | ({SWITCHED: BLUE} if "switches" in sources else {}) | ({over: GREY} if over else {})
-    y, colour = charts.score_axis(), charts.colour("curve", colours)
+    y, colour, clip = charts.score_axis(**ends), charts.colour("curve", colours), bool(ends)
     layers = []
     for source in sources:
         base = charts.intervals(source)
-        marks, tip = base.mark_line(strokeWidth=2.5, point=True), charts.tooltips(*charts.SCORE_TIP)
+        marks, tip = base.mark_line(strokeWidth=2.5, point=True, clip=clip), charts.tooltips(*charts.SCORE_TIP)
         if source == "switches":
-            marks = base.mark_point(shape="diamond", filled=True, size=110, opacity=1)
+            marks = base.mark_point(shape="diamond", filled=True, size=110, opacity=1, clip=clip)
             tip = charts.tooltips(*charts.SCORE_TIP, ("source", "weights of"))
         layers.append(marks.encode(y=y, color=colour, tooltip=tip, order="round:Q"))
     return alt.layer(*layers).properties(width=740, height=200)
