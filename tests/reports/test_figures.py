@@ -103,6 +103,15 @@ def test_axes_of_short_runs_name_whole_rounds_and_whole_numbers_only(rounds: int
     assert re.findall(r">([1-3]\.\d)</text>", found["schedules"]._repr_svg_()) == []
 
 
+def test_whole_numbers_of_the_winner_are_named_without_halves(tmp_path: Path) -> None:
+    history = History({"layers": (1, 9)}, size=1)
+    for t in range(4):
+        history.append(Observation(0, t, {"layers": 6 + t // 2}, (0, t - 1) if t else None, score=float(t)))
+    history.save(tmp_path)
+    picture = winner(Run.read(tmp_path), None)._repr_svg_()
+    assert re.findall(r">([67](?:\.\d)?)</text>", picture) == ["6", "7"]
+
+
 def test_small_changes_of_large_scores_are_drawn_as_they_are(tmp_path: Path) -> None:
     population = Population({"x": (0.0, 1.0)}, RandomSearch(), size=1, rounds=4)
     scores = [1_000_001.0, 1_000_002.5, 1_000_004.0, 1_000_008.0]

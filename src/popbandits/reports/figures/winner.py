@@ -95,7 +95,11 @@ def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> 
     if labels:
         y = charts.labels_axis(field, labels)
     else:
-        axis, scale = alt.Axis(tickCount=3, grid=False, format=".4~g"), alt.Scale(**charts.scale_kind(parameter))
+        found = [value for value in drawn if value is not None]
+        whole = isinstance(parameter, Numerical) and parameter.kind == "integer" and not parameter.log and found
+        ticks = charts.whole_ticks(int(min(found)), int(max(found))) if whole else {}
+        axis = alt.Axis(**{"tickCount": 3, "grid": False, "format": ".4~g", **ticks})
+        scale = alt.Scale(**charts.scale_kind(parameter))
         y = alt.Y(f"{field}:Q", title=None, scale=scale, axis=axis)
     height, shown = (charts.rows_height(labels), (field, "value")) if labels else (50, (field, "value", ".4~g"))
     line = (
