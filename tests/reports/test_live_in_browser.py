@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.reports.browser import COLOURS, CORNER, PATIENCE
 from tests.reports.played import HOSTILE, Clumsy, play, space
@@ -13,6 +13,7 @@ from tests.reports.served import Asking, served
 from tests.reports.waiting import ROUNDS, Process
 from tests.warned_runs import stuck_then_rising
 
+WIDE: ViewportSize = {"width": 1100, "height": 900}
 FACT = "#facts div:has(dt:text-is('{}')) dd"
 
 
@@ -32,7 +33,7 @@ def server(folder: Path) -> Iterator[Asking]:
 @contextmanager
 def opened(browser: Browser, address: str) -> Iterator[Page]:
     """A page; nothing may be said on the console."""
-    context = browser.new_context(viewport={"width": 1100, "height": 900}, color_scheme="light")
+    context = browser.new_context(viewport=WIDE, color_scheme="light")
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     said: list[str] = []
@@ -122,6 +123,21 @@ def test_both_figures_draw(page: Page) -> None:
     expect(page.locator("#figure-schedules canvas")).to_have_count(1)
     for canvas in page.locator(".chart canvas").all():
         assert canvas.evaluate(COLOURS) > 20
+
+
+# The names of key figures that take more than a line.
+BROKEN = """names => names
+    .filter((name) => name.offsetHeight > 2 * parseFloat(getComputedStyle(name).fontSize))
+    .map((name) => name.textContent)"""
+
+
+def test_names_of_key_figures_are_whole_in_any_window(page: Page) -> None:
+    try:
+        for width in (360, 400, 900):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.locator("#facts dt").evaluate_all(BROKEN) == [], width
+    finally:
+        page.set_viewport_size(WIDE)
 
 
 def test_a_member_is_chosen_and_left_with_the_keyboard_alone_and_fits_a_narrow_window(
