@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe, active_children, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,7 +28,7 @@ from popbandits.engines.engine import Engine
 from popbandits.engines.ray_engine import RayEngine, RayWorker
 from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.engines.workers import MIN_START_TIMEOUT_SECONDS as START_LIMIT
-from popbandits.engines.workers import READY, Processes, ProcessWorker, Worker, WorkerEngine
+from popbandits.engines.workers import READY, Processes, ProcessWorker, Threads, Worker, WorkerEngine
 from popbandits.errors import RunError
 from popbandits.history import Assignment
 from popbandits.run import Experiment
@@ -232,6 +233,46 @@ def test_a_closed_engine_has_ended_every_worker_and_forgotten_every_job() -> Non
     batched.submit(job(0))
     batched.close()
     assert batched.wait() == []
+
+
+class Holding:
+    """An agent that is closed only when the test lets it."""
+
+    def __init__(self, seed: int, may_close: threading.Event, closed: threading.Event) -> None:
+        self.may_close, self.closed = may_close, closed
+
+    def train(self, config: dict[str, Any]) -> float:
+        return 0.0
+
+    def save(self, directory: Path) -> None:
+        (directory / "nothing").touch()
+
+    def load(self, directory: Path) -> None: ...
+
+    def close(self) -> None:
+        self.may_close.wait(60)
+        self.closed.set()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_threads_close_their_agents_before_their_engine_is_closed_unless_that_hangs(
+    hangs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MAX_CLOSE_SECONDS", 0.1 if hangs else 60.0)
+    may_close, closed = threading.Event(), threading.Event()
+    engine = Threads(partial(Holding, may_close=may_close, closed=closed), 2)
+    engine.submit(job(0, tmp_path / "draft"))
+    reports: list[JobReport] = []
+    while not reports:  # A thread that is ready comes first.
+        reports = engine.wait()
+    assert reports[0].failure is None
+    later = threading.Timer(0.2, may_close.set)
+    if not hangs:
+        later.start()
+    engine.close()
+    assert closed.is_set() is not hangs
+    may_close.set()
+    assert closed.wait(60)
 
 
 def test_workers_are_ended_if_the_next_one_cannot_be_started() -> None:

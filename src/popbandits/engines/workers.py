@@ -35,6 +35,8 @@ MIN_START_TIMEOUT_SECONDS = 120.0
 """Minimum time limit for the start of a process, which imports everything that its agents need."""
 MAX_WAIT_SECONDS = 1.0
 """Maximum seconds of one wait: a signal may have arrived just before it, and workers may have died."""
+MAX_CLOSE_SECONDS = 15.0
+"""Maximum seconds for which the end of an engine waits while threads close their agents."""
 
 
 class Worker:
@@ -43,6 +45,7 @@ class Worker:
     def __init__(self, connection: Connection):
         self.connection = connection
         """Pipe for jobs and reports."""
+        self.thread: threading.Thread | None = None
         self.abandoned = threading.Event()
         self.jobs: deque[Job] = deque()
         """Jobs not sent yet."""
@@ -200,8 +203,19 @@ class Threads(WorkerEngine):
         ours, theirs = Pipe()
         worker = Worker(ours)
         job = (theirs, self.make_agent, worker.abandoned)
-        threading.Thread(target=serve, args=job, name=f"popbandits-{number}", daemon=True).start()
+        worker.thread = threading.Thread(target=serve, args=job, name=f"popbandits-{number}", daemon=True)
+        worker.thread.start()
         return worker
+
+    def close(self) -> None:
+        """End every worker, and wait while those without a job close their agents."""
+        # A thread that trains is abandoned. The others are quick, and what their agents hold, such as memory of a GPU,
+        # is free for the next run; the end of the program would interrupt them.
+        idle = [worker.thread for worker in self._workers if worker.job is None and worker.thread is not None]
+        super().close()
+        end = time.monotonic() + MAX_CLOSE_SECONDS
+        for thread in idle:
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 class ProcessWorker(Worker):
