@@ -217,6 +217,13 @@ def test_acting_while_another_member_updates_gives_the_same_actions() -> None:
     assert found == expected
 
 
+def recorded(stream: "torch.cuda.Stream | None") -> torch.cuda.Event:
+    """Return an event behind what was launched on a stream."""
+    end = torch.cuda.Event()
+    end.record(stream)
+    return end
+
+
 @pytest.mark.parametrize("members", [4, 12])
 def test_a_member_that_waits_for_frames_stops_no_other(members: int) -> None:
     """A GPU has up to 32 queues, which streams share: what is behind a stream that waits would wait, too."""
@@ -225,26 +232,27 @@ def test_a_member_that_waits_for_frames_stops_no_other(members: int) -> None:
     if any(each._frames_ready is None for each in learners):
         pytest.skip("steps are not launched ahead of their frames on this processor")
     numbers = list(torch.zeros(members, device=GPU))
-    torch.cuda.synchronize()
+    for number in numbers:
+        number.add_(1)  # Loading a kernel waits for the whole device, so not while a stream waits for this test.
     stopped = []
     for index, waiting in enumerate(learners):
-        waiting.begin(Generator(GPU))
+        for learner in learners:
+            learner.begin(Generator(GPU))
         waiting.start_acting()
         waiting.start_acting()  # The frames of this row are not there.
         try:
             ends = {}
             for other, learner in enumerate(learners):
-                for stream in (learner._acting, learner._learning):
-                    if stream is waiting._acting:
-                        continue
-                    ends[other, stream] = end = torch.cuda.Event()
-                    with torch.cuda.stream(stream):
-                        numbers[other].add_(1)
-                        end.record()
+                if learner is not waiting:
+                    learner.start_acting()  # A copy to the device, kernels, and a copy from it.
+                    ends[other, "acting"] = recorded(learner._acting)
+                with torch.cuda.stream(learner._learning):
+                    numbers[other].add_(1)
+                ends[other, "learning"] = recorded(learner._learning)
             patience = monotonic() + 1
             while monotonic() < patience and not all(end.query() for end in ends.values()):
                 sleep(0.001)
-            stopped += [(index, other) for (other, _), end in ends.items() if not end.query()]
+            stopped += [(index, *other) for other, end in ends.items() if not end.query()]
             assert waiting._acting is not None
             assert not waiting._acting.query(), "nobody waits, so this says nothing"
         finally:
