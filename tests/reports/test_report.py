@@ -145,6 +145,16 @@ def test_there_is_no_box_of_what_to_do_next_without_anything_to_do(tmp_path: Pat
     assert "What to do next" not in Page(tmp_path / "report.html").text
 
 
+def test_a_page_names_the_versions_that_its_run_was_last_started_with(tmp_path: Path) -> None:
+    History({"x": (0.0, 1.0)}, [Observation(0, 0, {"x": 0.5}, score=1.0)]).save(tmp_path)
+    write_report([tmp_path], page := tmp_path / "report.html")
+    assert "Last started" not in Page(page).text
+    with Store.open(tmp_path) as store:
+        store.describe(versions={"python": "3.12.3", "torch": f"2.11.0 {HOSTILE}"})
+    write_report([tmp_path], page)
+    assert f"Last started with python 3.12.3, torch 2.11.0 {HOSTILE}." in Page(page).text.replace("\u200b", "")
+
+
 def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> None:
     where = play(tmp_path / "run", Clumsy)
     write_report([where], tmp_path / "out" / "report.html")

@@ -174,10 +174,34 @@ def test_a_module_in_another_folder_has_no_digest(project: Project, monkeypatch:
 def test_a_record_without_digests_is_resumed_without_a_word(project: Project) -> None:
     project.start()
     with Store.open(project.run) as store:
-        store.connection.execute("DELETE FROM run WHERE name = 'source'")
+        store.connection.execute("DELETE FROM run WHERE name IN ('source', 'versions')")
     project.edit(project.agent, "GAIN *", "2 * GAIN *")
     project.edit(project.agent, "(0.0, 1.0)", "(0.0, 3.0)")
     assert project.resume(3)[1] == []
+
+
+def test_a_resume_names_the_libraries_that_have_changed_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("popbandits_simulator", "popbandits_simulator.inner", "_popbandits_private", "popbandits_imported_later")
+    simulator, *others = [ModuleType(name) for name in names]
+    for module in (simulator, *others[:-1]):
+        module.__version__ = "1.2.5"  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    project.start()
+    assert project.resume(3)[1] == []
+    for module in (simulator, *others):
+        module.__version__ = "1.2.7"  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    said = project.resume(4)[1]
+    assert said == project.events()
+    assert said == [
+        "a seed may give other numbers than before, since libraries have changed: "
+        "popbandits_simulator was 1.2.5 and is 1.2.7"
+    ]
+    assert project.resume(5)[1] == []
+    with Store.open(project.run, readonly=True) as store:
+        versions = store.about["versions"]
+    assert {"python", "numpy", "popbandits", "popbandits_simulator", "popbandits_imported_later"} <= versions.keys()
+    assert not versions.keys() & {*names[1:3], "json", "__main__"}
 
 
 def test_the_command_line_shows_it_as_a_warning_in_words(project: Project) -> None:

@@ -63,7 +63,7 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
         "Why": _figures(drawn, "effects"),
         "Copies": filled.get("copies", markup("p", "No member copied another.")),
         "Failures": _failures(run),
-        "All intervals": filled["intervals"],
+        "All intervals": filled["intervals"] + _versions(run),
     }
     if len(drawn) and run.size > 1:
         sections["How it learned"] = _member_choice(run.size) + sections["How it learned"]
@@ -73,6 +73,11 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
     rows = {name: {"columns": heads, "rows": filling} for name, (heads, filling, _) in tables.items()}
     return page(run.name, subtitle, sections, made, libraries, rows, metrics), made
+
+
+def _versions(run: Run) -> str:
+    found = ", ".join(f"{name} {version}" for name, version in run.about.get("versions", {}).items())
+    return markup("p", breakable(f"Last started with {found}.")) if found else ""
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:

@@ -32,7 +32,7 @@ from popbandits.population import Plan, Population
 from popbandits.population.start import FORMS, WORDS, PastRun, Start, from_record, to_record
 from popbandits.run.recipes import KINDS, Role, is_shipped, on_record, recipe, signed
 from popbandits.run.signing import Signer, require_own
-from popbandits.run.source import source_of
+from popbandits.run.source import source_of, versions
 from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.storage.handed_over import read_handed_over
@@ -226,7 +226,8 @@ class Experiment:
         """Return the metadata of the run for its file, in plain values; what it names is signed by `signer`."""
         recorded = [name for name, each in SETTINGS.items() if each.recorded and name not in ("agent", *DECIDING)]
         others = {name: plain(getattr(self, name), name) for name in recorded}
-        values = record_of(self.plan, agent=recipe(self.agent), **others) | {"source": source_of(self.agent)}
+        values = record_of(self.plan, agent=recipe(self.agent), **others)
+        values |= {"source": source_of(self.agent), "versions": versions()}
         names = (name for name, each in _beside(self.agent) if each.space is self.space)
         values[BESIDE] = next(({"name": name, "space": _texts(self.plan.space)} for name in names), None)
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}

@@ -1,7 +1,8 @@
-"""Record digests of an agent's code, so that a resume notices that it was edited.
+"""Record digests of an agent's code and the versions of libraries, so that a resume notices what has changed.
 
 A resume trains with today's code, on the recorded space and with the recorded settings. Digests are of the agent's file
-and of the loaded modules beside it, without comments and blank lines. Code of popbandits and of Python has none.
+and of the loaded modules beside it, without comments and blank lines. Code of popbandits and of Python has none, but a
+version, as every loaded library that says one.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from platform import python_version
 from types import ModuleType
 from typing import Any
 
@@ -36,17 +38,40 @@ def source_of(make_agent: Any) -> dict[str, str]:
     return found
 
 
+def versions() -> dict[str, str]:
+    """Map Python, and the libraries that are imported, to their versions.
+
+    >>> {"python", "popbandits", "numpy"} <= versions().keys()
+    True
+    """
+    found = {"python": python_version()}
+    for name, module in sorted(sys.modules.items()):
+        # Thousands of modules are loaded. What a lazy module would import to answer is left alone.
+        own = name.partition(".")[0] == name and name not in sys.stdlib_module_names and not name.startswith("_")
+        version = getattr(module, "__dict__", {}).get("__version__") if own else None
+        if isinstance(version, str):
+            found[name] = str(version)  # PyTorch's is of a class of its own.
+    return found
+
+
 def differences(about: Mapping[str, Any], make_agent: Any) -> list[str]:
-    """Say, in a sentence if at all, which files of an agent are not what the metadata of its run recorded."""
-    now, before = source_of(make_agent), about.get("source", {})
-    edited = [name for name in now if before.get(name, now[name]) != now[name]]
-    if not edited:
-        return []
-    return [
-        f"{visible(', '.join(edited))} {'has' if len(edited) == 1 else 'have'} changed since the run was last started: "
-        "from here on it trains with today's code, on the recorded space and with the recorded settings; for others, "
-        "start a new run"
-    ]
+    """Say, a sentence each, which files of an agent and which libraries are not what its run recorded."""
+    said = []
+    if edited := _changed(about.get("source", {}), source_of(make_agent)):
+        said.append(
+            f"{visible(', '.join(edited))} {'has' if len(edited) == 1 else 'have'} changed since the run was last "
+            "started: from here on it trains with today's code, on the recorded space and with the recorded settings; "
+            "for others, start a new run"
+        )
+    before, now = about.get("versions", {}), versions()
+    if updated := _changed(before, now):
+        names = ", ".join(f"{name} was {before[name]} and is {now[name]}" for name in updated)
+        said.append(visible(f"a seed may give other numbers than before, since libraries have changed: {names}"))
+    return said
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [name for name in now if before.get(name, now[name]) != now[name]]
 
 
 def _file(module: ModuleType, within: str = "") -> Path | None:

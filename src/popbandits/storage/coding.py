@@ -32,9 +32,12 @@ MAX_TIME_SECONDS = 1e11
 """Upper limit of times, in seconds since 1970: the year 5138."""
 
 
+TEXTS = Rule(lambda value: isinstance(value, dict) and all(map(STRING.holds, value.values())), "a dict of texts")
+
 ABOUT_RULES = {
     "space": STRING,
-    "source": Rule(lambda value: isinstance(value, dict) and all(map(STRING.holds, value.values())), "a dict of texts"),
+    "source": TEXTS,
+    "versions": TEXTS,
     "created": real("a time in seconds", lambda number: abs(number) < MAX_TIME_SECONDS),
     **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
 }
