@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import ArgumentError, Experiment, PopbanditsError, Result, resume, tune
+from popbandits import ArgumentError, Experiment, PopbanditsError, Result, SpaceError, resume, tune
 from popbandits.population.start import FORMS
 from tests.engines.agents import Walker, space
 
@@ -93,6 +93,12 @@ def test_tune_names_the_argument_that_is_wrong(
     with pytest.raises(PopbanditsError) as again:
         Experiment(**arguments).make_population()
     assert str(again.value) == message
+
+
+def test_labels_that_no_record_can_hold_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(SpaceError, match=r"^'act': JSON holds strings.* got <built-in function sin>"):
+        tune(Walker, {"act": [math.sin, math.cos]}, rounds=1, directory=tmp_path / "run", progress=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("wrong", [3, [1], {"cpus": -1}, {"cpus": "two"}])

@@ -196,6 +196,7 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
 def _begin(experiment: Experiment, directory: Path) -> Result:
     """Make a run's folder and record, and train."""
     run_id, space = new_id(), experiment.plan.space
+    record = experiment.record(Signer(run_id, space.to_json())) | origin() | {ID: run_id}  # Or refused: no folder yet.
     with required("make", directory):
         if directory.is_file():
             raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
@@ -209,7 +210,6 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
             )
         with required("write to", directory):
             (directory / RECORD).unlink(missing_ok=True)  # A run that stopped before its first interval has no results.
-            record = experiment.record(Signer(run_id, space.to_json())) | origin() | {ID: run_id}
             store = Store.create(directory, space, record)
         return _train(experiment, store)
 
