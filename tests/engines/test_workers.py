@@ -275,6 +275,32 @@ def test_threads_close_their_agents_before_their_engine_is_closed_unless_that_ha
     assert closed.wait(60)
 
 
+class Forking(Holding):
+    """An agent with a forked process that its close ends, as vectorised environments have them."""
+
+    def __init__(self, seed: int, closed: threading.Event) -> None:
+        super().__init__(seed, threading.Event(), closed)
+        self.line, theirs = Pipe()
+        self.forked = get_context("fork").Process(target=theirs.recv, daemon=True)
+        self.forked.start()
+
+    def close(self) -> None:
+        self.line.send("end")
+        self.forked.join(60)
+        self.closed.set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_threads_close_agents_with_processes_that_they_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "MAX_CLOSE_SECONDS", 10.0)
+    closed = threading.Event()
+    engine = Threads(partial(Forking, closed=closed), 1)
+    engine.submit(job(0, tmp_path / "draft"))
+    assert [report.failure for report in engine.wait()] == [None]
+    engine.close()
+    assert closed.is_set()
+
+
 def test_workers_are_ended_if_the_next_one_cannot_be_started() -> None:
     def refuse(worker: Puppet) -> None:
         raise OSError("no more processes")

@@ -64,8 +64,10 @@ class Worker:
         return "its worker ended"
 
     def end(self) -> None:
-        """Abandon it."""
+        """Abandon it; it closes its agents, once it has no job."""
         self.abandoned.set()
+        with suppress(OSError):  # Closing is not enough: processes that agents forked have the pipe, too.
+            self.connection.send(None)
         self.connection.close()
 
 
@@ -154,12 +156,12 @@ class WorkerEngine(Engine):
 
 
 def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
-    """Do one job after another until the pipe is closed."""
+    """Do one job after another until there is None, or the pipe is closed."""
     pool = AgentPool(make_agent, abandoned)
     with suppress(EOFError, OSError):
         connection.send(READY)
-        while True:
-            connection.send(pool.do(connection.recv()))
+        while (job := connection.recv()) is not None:
+            connection.send(pool.do(job))
     pool.close()
 
 
@@ -241,7 +243,7 @@ class ProcessWorker(Worker):
         """Kill it and the processes that it started."""
         if self.connection.closed:
             return
-        super().end()
+        self.connection.close()
         if hasattr(os, "killpg"):  # Even if it died: processes that it started may still be in its group.
             with suppress(ProcessLookupError, PermissionError):  # The group is empty, or does not exist yet.
                 os.killpg(self.process.pid, signal.SIGKILL)
