@@ -99,7 +99,7 @@ class Far:
         return f"{self.count:,} scores are {worse} that the axis leaves them out; the worst: {where}."
 
 
-def scale_ends(sign: float, limit: float | None) -> dict[str, float]:
+def scale_ends(sign: float, limit: float | None) -> Record:
     """Return the end that a scale of scores is given, so that it leaves out those worse than the limit, if any."""
     return {} if limit is None else {"domainMin" if sign > 0 else "domainMax": limit}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.basics.wording import counted, setting
 from popbandits.reports.figures import charts
-from popbandits.reports.figures.figure import MAX_MARKS, Figure, record, thin
+from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
 from popbandits.reports.figures.learning import Far, scale_ends
 from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.gained import Gain
@@ -74,7 +74,7 @@ def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
     return label_names(parameter.labels)[parameter.labels.index(value)] if parameter.labels else float(value)
 
 
-def _curve(sources: list[str], over: str | None, ends: dict[str, float]) -> Any:
+def _curve(sources: list[str], over: str | None, ends: Record) -> Any:
     """Draw the score, the switches on it and, if there is one, the curve that it is compared with, within the ends."""
     colours = {WINNER: RED} | ({SWITCHED: BLUE} if "switches" in sources else {}) | ({over: GREY} if over else {})
     y, colour, clip = charts.score_axis(**ends), charts.colour("curve", colours), bool(ends)
