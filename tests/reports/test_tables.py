@@ -12,7 +12,7 @@ from popbandits.reports.run import Run
 from popbandits.reports.several import comparison_page
 from popbandits.reports.status import status
 from popbandits.reports.tables import group_runs, score_tables
-from tests.reports.played import Climber, play
+from tests.reports.played import Climber, Clumsy, play
 
 
 def fish(seed: int, game: str) -> Climber:
@@ -168,5 +168,9 @@ def test_scores_that_go_opposite_ways_are_not_averaged(tmp_path: Path) -> None:
     runs = [Run.read(play(tmp_path / mode, rounds=2, method=PBT(), mode=mode)) for mode in ("max", "min")]
     assert [*group_runs(runs, "size")] == ["Climber, score mode max", "Climber, score mode min"]
     page = comparison_page(runs, lambda: "")[0]
-    assert "the task&#x27;s mode says what is better" in page.replace("<wbr>", "")
+    assert "more is better, but less on Climber, score mode min." in page.replace("<wbr>", "")
     assert page.count("One run decides nothing.") == 2
+    # A task of another name does not say how its scores go.
+    other = Run.read(play(tmp_path / "other", Clumsy, rounds=2, method=PBT(), mode="min"))
+    assert "more is better, but less on Clumsy." in comparison_page([runs[0], other], lambda: "")[0]
+    assert "; less is better." in comparison_page([runs[1], other], lambda: "")[0]

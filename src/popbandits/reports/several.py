@@ -30,9 +30,7 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str], by: str =
     drawn = [curves(tasks)]
     compared = f"By {by}"
     sections = {"In short": _compared(runs, tasks), compared: "".join(map(figure, drawn))}
-    signs = {run.sign for run in begun}
-    better = "the task's mode says what is" if len(signs) > 1 else "more is" if 1.0 in signs else "less is"
-    sections[compared] += "".join(_score_table(*one, better) for one in score_tables(tasks).items())
+    sections[compared] += "".join(_score_table(*one, _better(tasks)) for one in score_tables(tasks).items())
     for index, (task, groups) in enumerate(_tuned(group_runs(begun)).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
@@ -79,11 +77,17 @@ def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
     return cards(facts) + "".join(markup("p", escape(sentence)) for sentence in sentences)
 
 
+def _better(tasks: RunsByTask) -> str:
+    """Say whether more or less is better, and where, if tasks differ in that."""
+    less = [task for task, groups in tasks.items() if next(iter(groups.values()))[0].sign < 0]
+    if less and len(less) < len(tasks):
+        return f"more is better, but less on {', '.join(less)}"
+    return "less is better" if less else "more is better"
+
+
 def _score_table(measure: str, rows: Mapping[str, Mapping[str, Sequence[float]]], better: str) -> str:
     methods = methods_of(rows)
-    note = (
-        f"{measure} of the member that is best at the end: mean ± standard deviation (number of runs); {better} better."
-    )
+    note = f"{measure} of the member that is best at the end: mean ± standard deviation (number of runs); {better}."
     return table(
         note, ["", *methods], [[task, *(_score(cells.get(m)) for m in methods)] for task, cells in rows.items()]
     )
