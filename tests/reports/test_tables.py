@@ -1,5 +1,6 @@
 """Several runs side by side: who belongs together, and what they scored."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -139,6 +140,9 @@ def test_runs_of_one_name_in_different_folders_are_told_apart(tmp_path: Path) ->
     ]
     (groups,) = group_runs(runs, "run").values()
     assert [[run.directory.parent.name for run in group] for group in groups.values()] == [["a"], ["b"]]
+    long = tmp_path / ("a_long_name_of_a_folder_that_has_everything" * 2)
+    runs = [replace(run, directory=long / end / "first") for run, end in zip(runs, "ab", strict=True)]
+    assert [name[-12:] for name in next(iter(group_runs(runs, "run").values()))] == ["everything/a", "everything/b"]
     (figure, *_) = comparison_page(runs, lambda: "")[1]
     # One line for each run, not one that goes there and back.
     assert [(row["line"], row["round"]) for row in figure.data["each0"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -153,6 +157,7 @@ def test_groups_that_differ_only_at_the_end_of_a_long_name_stay_apart(tmp_path: 
     ]
     (groups,) = group_runs(runs, "start").values()
     assert [[run.name for run in group] for group in groups.values()] == [["slow"], ["fast"]]
+    assert [name[-7:] for name in groups] == ["lr 0.01", "lr 0.02"]
 
 
 def test_ranges_on_another_scale_are_another_space(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Runs grouped by task and method, and their scores."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from popbandits.basics.wording import counted, setting
 from popbandits.history.frame import flat, text
-from popbandits.reports.run import Run, describe_config, label_names
+from popbandits.reports.run import MAX_LABEL_CHARS, Run, describe_config, label_names
 from popbandits.reports.status import selection_name
 from popbandits.space.parameters import Numerical
 
@@ -135,8 +136,17 @@ def _named(described: Sequence[Mapping[str, Any]], *, recorded: bool = False) ->
         parts = (f"{key} {text(one[key])}" for key in differ)
         names.append(", ".join([one[""], *parts]))
     different = tuple(dict.fromkeys(names))
-    short = dict(zip(different, label_names(different), strict=True))  # Long ones may differ at their ends alone.
+    begins = Counter(name[: MAX_LABEL_CHARS - 1] for name in different)
+    # Long ones, such as folders, may differ at their ends alone.
+    told = tuple(name if begins[name[: MAX_LABEL_CHARS - 1]] == 1 else _both_ends(name) for name in different)
+    short = dict(zip(different, label_names(told), strict=True))
     return [short[name] for name in names]
+
+
+def _both_ends(name: str) -> str:
+    """Shorten a name in its middle."""
+    half = MAX_LABEL_CHARS // 2
+    return name if len(name) <= MAX_LABEL_CHARS else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def score_tables(tasks: RunsByTask) -> dict[str, dict[str, dict[str, list[float]]]]:
