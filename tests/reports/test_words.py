@@ -240,6 +240,8 @@ def test_what_to_do_next_is_what_advice_and_the_gain_say(tmp_path: Path) -> None
     assert steps["Train for more rounds"] == (rising.text, command)
     limited = replace(run, about={**run.about, "max_cost": 2.5})  # Without more, it would stop again at once.
     assert ("Train for more rounds", rising.text, f"{command} --max-cost 5") in next_steps(limited, None)
+    training = replace(run, status=replace(run.status, state="running"))  # It cannot be resumed.
+    assert ("Train for more rounds", rising.text, "") in next_steps(training, None)
     assert "More rounds promise little" not in steps
     stuck_then_rising("lr").prefix(60).save(tmp_path / "stuck")
     stuck = Run.read(tmp_path / "stuck")

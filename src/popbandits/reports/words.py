@@ -88,10 +88,13 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
     judged = [failures(len(errors), len(run.history), *errors[-1:]), *advise(run.history)]
     steps = [(STEPS[one.kind], one.text, "") for one in judged if one is not None]
     if (rising := outlook(run.history)) is not None:
-        options = f"--rounds {3 * (run.status.rounds or len(run.scores)) // 2}"
+        how = run.status
+        options = f" --rounds {3 * (how.rounds or len(run.scores)) // 2}"
         if limit := run.about.get("max_cost"):
             options += f" --max-cost {2 * limit:g}"
-        steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} {options}"))
+        # While it trains it cannot be resumed, and its own rounds come first.
+        more = "" if how.state == "running" else f"popbandits resume {folder}{options}"
+        steps.append((STEPS[rising.kind], rising.text, more))
     if gain is None or not gain.tuned:
         return steps
     if not gain.clear and not gain.early:
