@@ -202,6 +202,18 @@ def test_scores_far_below_the_others_are_beyond_the_axis_and_told(mode: Mode, tm
     )
 
 
+def test_a_far_score_is_beyond_the_axis_also_where_the_first_round_was_bad_for_all(tmp_path: Path) -> None:
+    history = History({"x": (0.0, 1.0)}, size=4)
+    for t in range(25):
+        for m in range(4):
+            score = -9000.0 if (m, t) == (1, 6) else -400.0 + m if not t else t + m / 10
+            history.append(Observation(m, t, {"x": 0.5}, (m, t - 1) if t else None, score=score))
+    history.save(tmp_path)
+    found = learning(Run.read(tmp_path))
+    assert "One score, -9000, member 1, round 6, is so much worse than the others" in found.caption
+    assert found.spec["layer"][0]["encoding"]["y"]["scale"] == {"zero": False, "domainMin": -400.0}
+
+
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_far_scores_flatten_neither_the_winner_nor_the_scores_against_cost(mode: Mode, tmp_path: Path) -> None:
     run = climb(tmp_path / "off", {(2, 0): -900.0}, mode)

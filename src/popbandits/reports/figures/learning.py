@@ -85,7 +85,8 @@ class Far:
         most = max(1, int(FAR_SHARE * len(known)))
         spans = known[-1] - known[: most + 1]
         counts = np.flatnonzero((spans[1:] > 0) & (spans[:-1] >= FAR_RATIO * spans[1:])) + 1
-        if not len(counts) or np.nanmin(run.sign * run.best_by_round) < known[counts[-1]]:
+        counts = counts[known[counts] <= np.nanmin(run.sign * run.best_by_round)]  # As many as leave these.
+        if not len(counts):
             return None
         round_, member = np.unravel_index(np.nanargmin(turned), turned.shape)
         limit, worst = float(run.sign * known[counts[-1]]), float(run.scores[round_, member])
