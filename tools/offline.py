@@ -22,7 +22,11 @@ OURS = ("ConfigSpace", "lazy-loader", "rich", "threadpoolctl")
 """What popbandits depends on, without NumPy and SciPy."""
 THEIRS = ("pyparsing", "more-itertools", "typing-extensions", "packaging", "markdown-it-py", "mdurl", "pygments")
 """What these depend on."""
-ENVPOOL = ("envpool", "envpool-assets", "gymnasium", "cloudpickle", "farama-notifications", "optree", "dm-env")
+ENVPOOL = (
+    *("envpool>=1.2.5,<1.2.8", "envpool-assets<0.5"),
+    *("gymnasium", "cloudpickle", "farama-notifications", "optree", "dm-env"),
+)
+"""EnvPool and its dependencies. Newer ones may draw other frames than stored runs had, as 1.2.6 did."""
 DM = ("dm-tree", "absl-py", "attrs", "wrapt")
 """What dm-env depends on."""
 KEPT = {"python", "__pycache__"}

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from tools.offline import keep_suites
+from tools.offline import ENVPOOL, keep_suites
 
 
 @pytest.mark.parametrize("suites", [["procgen"], ["procgen", "atari"]])
@@ -22,3 +23,10 @@ def test_of_envpool_only_the_suites_asked_for_are_left_and_registered(suites: li
     assert left == expected | ({"envpool_assets/atari"} & {f"envpool_assets/{suite}" for suite in suites})
     lines = (tmp_path / "envpool" / "entry.py").read_text().splitlines()
     assert lines == [f"import envpool.{suite}.registration" for suite in suites]
+
+
+def test_a_bundle_has_no_envpool_that_is_newer_than_the_one_of_the_stored_runs() -> None:
+    """It may draw other frames, and runs with other frames do not compare."""
+    wanted = {each.name: each.specifier for each in map(Requirement, ENVPOOL)}
+    assert [*wanted["envpool"].filter(["1.2.4", "1.2.5", "1.2.7", "1.2.8", "1.3"])] == ["1.2.5", "1.2.7"]
+    assert "0.5.0" not in wanted["envpool-assets"]  # What 1.2.7 excludes itself, but its dependencies are not asked.
