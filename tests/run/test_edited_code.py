@@ -59,8 +59,9 @@ class Project:
     def edit(self, file: Path, old: str, new: str) -> None:
         text = file.read_text()
         assert old in text
+        # Python takes a file of the same second and size for the one it compiled, and edits may follow within a second.
+        later = file.stat().st_mtime + 10
         file.write_text(text.replace(old, new))
-        later = file.stat().st_mtime + 10  # Python takes a file of the same second and size for the one it compiled.
         os.utime(file, (later, later))
         self.forget()
 
