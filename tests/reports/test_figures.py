@@ -130,7 +130,7 @@ def test_a_winner_that_took_no_weights_has_no_mark_for_it(tmp_path: Path) -> Non
     run = Run.read(play(tmp_path / "run", population=1, rounds=4, method=PBT()))
     figure = figures_of(run)["winner"]
     assert repr(SWITCHED) not in str(figure.chart.to_dict())  # Its caption has the words in a sentence.
-    assert "went on from another's weights 0 times. " in f"{figure.caption} "
+    assert "Its lineage copied nobody. " in f"{figure.caption} "
 
 
 def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:

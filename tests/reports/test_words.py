@@ -118,7 +118,7 @@ def test_the_gain_does_not_contradict_what_is_handed_over(tmp_path: Path) -> Non
     assert "hands over" not in told_gain(gain_over_start(ahead))
     assert told_gain(gain_over_start(evaluated)).endswith(
         "by 2 ± 0 on average (two standard errors). But the run hands over an interval of the control: member 0, "
-        "round 7: 0.5 ± 0.1 in 10 evaluations, the best of 1 candidate."
+        "round 7: 0.5 ± 0.1 in 10 evaluations, the only candidate."
     )
 
 

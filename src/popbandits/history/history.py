@@ -14,6 +14,7 @@ from popbandits.basics.records import Config, Key, Observation
 from popbandits.basics.rules import whole
 from popbandits.basics.settings import Mode, check
 from popbandits.basics.typing import Directory, FloatArray, IntArray
+from popbandits.basics.wording import counted
 from popbandits.errors import HistoryError
 from popbandits.history import rows
 from popbandits.history.archive import Archive
@@ -171,7 +172,7 @@ class History(Sequence[Observation]):
         score = "none completed"
         if best is not None:
             score = f"best score {best.score:g} (member {best.member}, round {best.round})"
-        return f"History({len(self)} observations of {len(self._indices)} members, {score})"
+        return f"History({counted(len(self), 'observation')} of {counted(len(self._indices), 'member')}, {score})"
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks."""

@@ -120,7 +120,7 @@ class Choice:
     >>> with TemporaryDirectory() as folder:
     ...     result = tune(Climber, {"step": (0.0, 1.0)}, rounds=4, directory=folder, progress=False, evaluations=5)
     ...     print(result.choice)
-    member ..., round ...: ... ± ... in 5 evaluations, the best of ...
+    member ..., round ...: ... ± ... in 5 evaluations, the ...
 
     Args:
         chosen: The candidate that is handed over.
@@ -143,10 +143,10 @@ class Choice:
     def __str__(self) -> str:
         one, error = self.chosen.observation, self.chosen.standard_error
         scored = number(self.chosen.skill) + ("" if error is None else f" ± {number(error)}")
-        others = counted(len(self.candidates), "candidate")
+        among = f"the best of {len(self.candidates)} candidates" if len(self.candidates) > 1 else "the only candidate"
         why = {
-            "evaluated": f"{scored} in {counted(self.evaluations, 'evaluation')}, the best of {others}",
-            "smoothed": f"{scored} after smoothing of noisy scores along its lineage, the best of {others}",
+            "evaluated": f"{scored} in {counted(self.evaluations, 'evaluation')}, {among}",
+            "smoothed": f"{scored} after smoothing of noisy scores along its lineage, {among}",
             "score": f"{scored}, the best score",
         }
         return f"member {one.member}, round {one.round}: {why[self.reason]}"

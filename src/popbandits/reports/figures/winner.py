@@ -54,8 +54,8 @@ def winner(run: Run, gain: Gain | None) -> Figure:
         rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
         panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
     caption = f"The run hands over {run.choice}. "
-    caption += f"Its lineage went on from another's weights {counted(len(switched), 'time')}"
-    caption += " (dashed lines)." if copied else "."
+    times = f"{counted(len(switched), 'time')} (dashed lines)"
+    caption += f"Its lineage went on from another's weights {times}." if switched else "Its lineage copied nobody."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += " Scores far worse than the others are beyond the axis." if far is not None else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
