@@ -21,7 +21,7 @@ DEVICE_SETTINGS = ("device", "at_a_time")
 """Agent settings of where it trains: they do not change the task, though devices round differently."""
 
 SCORE_MODE = "score mode"
-"""What tells tasks apart whose scores go opposite ways."""
+"""Name of the setting that tells tasks apart whose scores go opposite ways."""
 
 FINAL_SCORE = "Final score"
 """Name of the measure that every run has."""
