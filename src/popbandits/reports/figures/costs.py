@@ -10,8 +10,8 @@ from popbandits.basics.wording import number
 from popbandits.history.spending import spending
 from popbandits.reports.axes import time_unit
 from popbandits.reports.figures import charts
+from popbandits.reports.figures.far import Far
 from popbandits.reports.figures.figure import Figure, Record, record, thin
-from popbandits.reports.figures.learning import Far
 from popbandits.reports.figures.theme import BLUE, GREY
 from popbandits.reports.run import Run
 

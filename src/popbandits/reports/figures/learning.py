@@ -9,10 +9,11 @@ import altair as alt
 import numpy as np
 
 from popbandits.basics.typing import FloatArray, IntArray
-from popbandits.basics.wording import counted, number, rounded
+from popbandits.basics.wording import counted, rounded
 from popbandits.reports.axes import time_unit
 from popbandits.reports.data import RunData
 from popbandits.reports.figures import charts
+from popbandits.reports.figures.far import Far, scale_ends
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
 from popbandits.reports.figures.theme import BLUE, GREEN, GREY, RED
 from popbandits.reports.run import MAX_LABEL_CHARS, shorten
@@ -21,8 +22,6 @@ MAX_CURVES = 60
 """Maximum members drawn one by one."""
 STEEP_SHARE = 0.75
 """Share of the whole gain that a steep start makes."""
-FAR_RATIO, FAR_SHARE, MIN_SCORES = 4.0, 0.05, 8
-"""Times that far scores stretch the axis of the others, their greatest share of all, and the fewest scores to tell."""
 SUMMARY_CURVES = ("best member of the round", "mean of the members")
 
 
@@ -60,49 +59,6 @@ class Cells:
         best = np.where(self.best >= 0, table[self.shown, self.best], np.nan)
         means = _mean(table[self.shown])
         return {"members": table[self.each], "summary": np.concatenate([best, means]), "won": table[self.won]}
-
-
-@dataclass(frozen=True)
-class Far:
-    """Scores so much worse than the others that the axis leaves them out."""
-
-    limit: float
-    """The worst score on the axis."""
-    count: int
-    worst: float
-    member: int
-    round: int
-    """Member and round of the worst score."""
-
-    @staticmethod
-    @np.errstate(over="ignore")
-    def of(run: RunData) -> "Far | None":
-        """Find the far scores of a run; None if there are none. The best score of each round is never among them."""
-        turned = run.sign * run.scores
-        known = np.sort(turned[np.isfinite(turned)])
-        if len(known) < MIN_SCORES or not np.isfinite(known[-1] - known[0]):
-            return None
-        most = max(1, int(FAR_SHARE * len(known)))
-        spans = known[-1] - known[: most + 1]
-        counts = np.flatnonzero((spans[1:] > 0) & (spans[:-1] >= FAR_RATIO * spans[1:])) + 1
-        counts = counts[known[counts] <= np.nanmin(run.sign * run.best_by_round)]  # As many as leave these.
-        if not len(counts):
-            return None
-        round_, member = np.unravel_index(np.nanargmin(turned), turned.shape)
-        limit, worst = float(run.sign * known[counts[-1]]), float(run.scores[round_, member])
-        return Far(limit, int(counts[-1]), worst, int(member), int(round_))
-
-    def __str__(self) -> str:
-        worse = "so much worse than the others"
-        where = f"{number(self.worst)}, member {self.member}, round {self.round}"
-        if self.count == 1:
-            return f"One score, {where}, is {worse} that the axis leaves it out."
-        return f"{self.count:,} scores are {worse} that the axis leaves them out; the worst: {where}."
-
-
-def scale_ends(sign: float, limit: float | None) -> Record:
-    """Return the end that a scale of scores is given, so that it leaves out those worse than the limit, if any."""
-    return {} if limit is None else {"domainMin" if sign > 0 else "domainMax": limit}
 
 
 def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:

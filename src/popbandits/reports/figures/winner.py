@@ -8,8 +8,8 @@ import numpy as np
 
 from popbandits.basics.wording import counted, setting
 from popbandits.reports.figures import charts
+from popbandits.reports.figures.far import Far, scale_ends
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
-from popbandits.reports.figures.learning import Far, scale_ends
 from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.gained import Gain
 from popbandits.reports.run import Run, label_names
