@@ -100,11 +100,11 @@ def test_trials_of_several_entries_train_together_within_the_time(
     assert [entry.missing()[0] for entry in entries] == [1, 2]  # PBT's seed 0 is among the stored results.
     assert 60 < entries[0].missing()[1] < 1e6
     calls: list[tuple[list[Experiment], int, float]] = []
-    wholes: list[bool] = []
+    wholes: list[tuple[bool, int, int]] = []
 
     def train(*given: Any, whole: bool) -> None:
         calls.append(given)
-        wholes.append(whole)
+        wholes.append((whole, given[1], len(given[0])))
 
     monkeypatch.setattr(queue, "train", train)
     queue.work(entries, 30, at_a_time=12)  # Too short for a round.
@@ -119,8 +119,9 @@ def test_trials_of_several_entries_train_together_within_the_time(
     ]
     assert all(isinstance(one.agent, Task) and one.agent.at_a_time == at_a_time == 12 for one in experiments)
     assert 400 < seconds <= 500
-    queue.work(entries, 500, at_a_time=12, whole=True)
-    assert wholes == [False, True]
+    wholes.clear()
+    queue.work(entries, 500, at_a_time=12, whole=True)  # Too short for the population.
+    assert wholes == [(True, 12, 2), (True, 6, 2), (True, 3, 2), (True, 1, 2)]
 
 
 def test_trials_are_trained_and_stored_and_then_nothing_is_missing(
@@ -141,6 +142,8 @@ def test_trials_are_trained_and_stored_and_then_nothing_is_missing(
     assert capsys.readouterr().out.splitlines() == [*map(str, kept), "3 trials stored"]
     assert len(Result(kept[-1]).history) == 2
     shutil.rmtree(tmp_path / "runs")
+    assert queue.main(["next", *given, "--only", "run"]) == 0
+    assert not (tmp_path / "runs").exists()
     assert queue.main(["missing", *given]) == 0
     assert "0 of 2 entries are not complete" in capsys.readouterr().out
     assert queue.main(["store", *given]) == 0

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from popbandits.basics.wording import counted, duration
+from popbandits.commands.registry import STOPPED
 from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.run import Experiment
 from popbandits.run.result import Result
@@ -180,10 +181,18 @@ class Trial:
 
 
 def train_trials(entries: Sequence[Trials], seconds: float, at_a_time: int, whole: bool) -> None:
-    """Resume or begin the trials that are not finished; with `whole`, begin only those that end in time."""
-    if seconds >= SHORTEST:
+    """Resume or begin the trials that are not finished; with `whole`, begin only those that end in time.
+
+    Fewer at a time end sooner: with `whole`, half as many follow as long as a trial alone would end in time.
+    """
+    end = time.monotonic() + seconds
+    while at_a_time and (left := end - time.monotonic()) >= SHORTEST:
         trials = [trial for entry in entries for trial in entry.trials(at_a_time) if not trial.finished]
-        train([trial.experiment for trial in trials], at_a_time, seconds, whole=whole)
+        if whole:
+            trials = [trial for trial in trials if not trial.cost > left]  # NaN where nothing like it is stored.
+        if trials:
+            train([trial.experiment for trial in trials], at_a_time, left, whole=whole)
+        at_a_time = at_a_time // 2 if whole else 0
 
 
 def store(entries: Sequence[Entry]) -> list[Path]:
@@ -241,8 +250,8 @@ def _seconds_of_step(alone: bool) -> float:
     return float(np.median(rates)) if rates else math.nan
 
 
-def read(path: Path = QUEUE) -> list[Entry]:
-    """Return the entries of a queue, the most wanted first."""
+def read(path: Path = QUEUE, only: Sequence[str] = ()) -> list[Entry]:
+    """Return the entries of a queue, the most wanted first; `only` those of some commands, if there are any."""
     try:
         found = tomllib.loads(path.read_text("utf-8"))["wanted"]
     except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
@@ -251,7 +260,8 @@ def read(path: Path = QUEUE) -> list[Entry]:
     for row in found:
         if row.get("command") not in KINDS:
             raise ArgumentError(f"command must be one of {', '.join(KINDS)}, got {row.get('command')!r} in {path}")
-        entries.append(KINDS[row["command"]]({name: value for name, value in row.items() if name != "command"}))
+        if not only or row["command"] in only:
+            entries.append(KINDS[row["command"]]({name: value for name, value in row.items() if name != "command"}))
     return entries
 
 
@@ -301,6 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m popbandits_experiments.queue", description=__doc__)
     parser.add_argument("command", choices=("next", "missing", "store"))
     parser.add_argument("--queue", type=Path, default=QUEUE, help="file of the queue (%(default)s)")
+    parser.add_argument("--only", choices=KINDS, nargs="+", default=(), help="entries of these commands alone (all)")
     parser.add_argument("--seconds", type=float, default=600, help="start nothing after this time (%(default)s)")
     parser.add_argument("--at-a-time", type=int, default=1, help="members of Procgen's trials at a time (one trial)")
     parser.add_argument("--whole", action="store_true", help="begin only trials of Procgen that end in time")
@@ -308,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     options = parser.parse_args(arguments)
     try:
-        entries = read(options.queue)
+        entries = read(options.queue, options.only)
         if options.command == "missing":
             print(missing(entries))
         elif options.command == "store":
@@ -321,6 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PopbanditsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; run the same command to resume", file=sys.stderr)
+        return STOPPED
     return 0
 
 

@@ -292,7 +292,8 @@ def test_an_interrupt_stops_all_runs_after_what_is_in_training_and_a_second_one_
     monkeypatch.setattr(grid, "os", SimpleNamespace(_exit=ended.append))  # It returns, so the grid says the same again.
     monkeypatch.setattr(grid, "print", say, raising=False)
     one, two = experiments(tmp_path, agent=Together(), workers=1)
-    assert not run_grid([replace(one, agent=Together(interrupting)), two], no_view, at_a_time=2)
+    with pytest.raises(KeyboardInterrupt):
+        run_grid([replace(one, agent=Together(interrupting)), two], no_view, at_a_time=2)
     assert ended == ends
     assert "Intervals in training end first; again to stop at once" in capsys.readouterr().err
     assert [len(History.load(tmp_path / seed)) for seed in "01"] == [2, 2]  # A round each, and no half one.
@@ -300,6 +301,28 @@ def test_an_interrupt_stops_all_runs_after_what_is_in_training_and_a_second_one_
     assert run_grid(experiments(tmp_path / "alone"), no_view)
     for seed in "01":
         assert observed(tmp_path / seed) == observed(tmp_path / "alone" / seed)
+
+
+@dataclass(frozen=True)
+class Interrupting:
+    """Makes agents of which the first interrupts the grid in the first round."""
+
+    def __call__(self, seed: int) -> Climber:
+        return Interrupted(1.0)
+
+
+class Interrupted(Climber):
+    def assigned(self, member: int, round_: int) -> None:
+        if member == round_ == 0:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def test_an_interrupt_stops_runs_one_at_a_time_too(tmp_path: Path) -> None:
+    one, two = experiments(tmp_path, agent=Interrupting(), workers=1)
+    with pytest.raises(KeyboardInterrupt):
+        run_grid([one, two], no_view)
+    assert len(History.load(tmp_path / "0")) == 2
+    assert not (tmp_path / "1").exists()
 
 
 def test_a_run_that_fails_is_told_when_those_beside_it_are_finished(

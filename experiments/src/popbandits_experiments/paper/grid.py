@@ -47,8 +47,8 @@ def run_grid(
     machines that lose unfinished runs.
 
     `at_a_time` counts members: runs start in the order given, as many as fit; one with more members trains alone.
-    Runs that train at the same time are threads of this process, so that they can share a GPU. Ctrl-C then stops all
-    of them, after the intervals in training.
+    Runs that train at the same time are threads of this process, so that they can share a GPU. After Ctrl-C the
+    intervals in training end, no other begins, and KeyboardInterrupt is raised.
     """
     for experiment in experiments:
         _check(experiment)
@@ -74,6 +74,7 @@ def run_grid(
             failed[directory] = error
             print(f"{timer.label} failed: {error}", file=sys.stderr, flush=True)
             return True
+        limit.stopped = limit.stopped or timer.interrupted(result)
         return result.done
 
     numbered = list(enumerate(experiments, 1))
@@ -82,6 +83,8 @@ def run_grid(
     else:
         calls = [(partial(train, *each), each[1].at_a_time) for each in numbered]
         finished = _side_by_side(calls, at_a_time, limit)
+    if limit.stopped and not finished:
+        raise KeyboardInterrupt
     if finished and failed:
         first, why = next(iter(failed.items()))
         raise RunError(
@@ -225,6 +228,10 @@ class Timer(View):
         left = (whole - done) * (now - self._opened) / (done - self._before)
         members = f"{min(speeds):,.0f} to {max(speeds):,.0f} a member"
         return f"{self.label}: {in_all:,.0f} steps/s in all, {members}, about {clock(left)} left"
+
+    def interrupted(self, result: Result) -> bool:
+        """Tell whether the run ended before the time was over, as after Ctrl-C alone."""
+        return not result.done and not self._stopping
 
     def stop(self) -> str | None:
         """Return the reason if no other round would end in time."""

@@ -168,8 +168,13 @@ def after(given: Sequence[Trial], steps: int = SHORT) -> list[Observation]:
 def controls(game: str, name: str, alone: Sequence[Observation], others: Mapping[str, Sequence[Observation]]) -> Table:
     """Build a table of agents alone, of the best of each four of them, and of others; p compares with agents alone."""
     table = Table(game, "runs", "test", "p", "training levels", box=box.MARKDOWN)
-    choices = [max(four, key=lambda o: o.score) for four in combinations(alone, 4)]
-    best = f"the best of four of them by score, all {len(choices)} choices"
+    validated = all("validation_return" in o.metrics for o in alone)
+    by = "validation levels" if validated else "score"
+    choices = [
+        max(four, key=lambda o: o.metrics["validation_return"] if validated else o.score)
+        for four in combinations(alone, 4)
+    ]
+    best = f"the best of four of them by {by}, all {len(choices)} choices"
     for label, rows in {name: alone, best: choices, **others}.items():
         if not rows:
             continue
@@ -182,7 +187,11 @@ def controls(game: str, name: str, alone: Sequence[Observation], others: Mapping
     return table
 
 
-def finals(given: Sequence[Trial]) -> tuple[dict[int, Observation], dict[int, Observation]]:
+Finals = tuple[dict[int, Observation], dict[int, Observation]]
+"""Winners, and members that kept the settings of the start, by seed."""
+
+
+def finals(given: Sequence[Trial]) -> Finals:
     """Return the winners of finished runs, and their members that kept the settings of the start, each by seed."""
     done = {int(one.run.about["seed"]): one for one in given if one.done}
     winners = {seed: winner for seed, one in done.items() if (winner := one.final) is not None}
@@ -213,23 +222,43 @@ def unpaired(ones: Mapping[int, Observation], others: Mapping[int, Observation])
     return f"the same without pairs: {', '.join(said)}"
 
 
+def share_gained(what: str, pairs: Sequence[Finals]) -> str:
+    """Say what winners have over controls in shares of the mean control, over several games or kinds of levels.
+
+    What a seed proposes is the same everywhere at first, so that the mean of a seed counts once.
+    """
+    seeds, said = sorted(set.intersection(*(set(winners) & set(kept) for winners, kept in pairs))), []
+    for levels in ("test", "train"):
+        name, shares = f"{levels}_return", []
+        for winners, kept in pairs:
+            before = np.array([kept[seed].metrics[name] for seed in seeds])
+            shares.append((np.array([winners[seed].metrics[name] for seed in seeds]) - before) / before.mean())
+        mean, low, high = mean_interval(list(np.mean(shares, 0)))
+        ahead, behind = int(np.sum(np.array(shares) > 0)), int(np.sum(np.array(shares) < 0))
+        said.append(f"{levels} {mean:+.0%} [{low:+.0%}, {high:+.0%}], {ahead} ahead, {behind} behind")
+    return f"{what}, {counted(len(seeds), 'seed')}: " + "; ".join(said)
+
+
 def stored(results: Path, *places: str) -> list[Trial]:
     """Return the trials in these folders of the results; some may not be there yet."""
     found = [results / place for place in places if any((results / place).rglob(RUN_FILE))]
     return trials(found) if found else []
 
 
-def print_tuned(game: str, results: Path, console: Console) -> None:
-    """Print what populations reached with level replay and without it, beside their members that nothing changed."""
+def print_tuned(game: str, results: Path, console: Console) -> list[Finals]:
+    """Print what populations reached with level replay and without it, beside their members that nothing changed.
+
+    Returns winners and controls of the kinds of levels that have enough of them.
+    """
     tuned = {levels: finals(stored(results, f"levels_{levels}/{game}/near-pbt")) for levels in ("replay", "uniform")}
     shuffled = {"DrAC alone, shuffled scores": after(stored(results, f"levels_shuffled/{game}/drac"))}
-    for levels, (winners, kept) in tuned.items():
-        if len(kept) < 4:
-            continue
+    enough = {levels: each for levels, each in tuned.items() if len(each[1]) >= 4}
+    for levels, (winners, kept) in enough.items():
         others = {
             "Near PBT, 4 members": list(winners.values()),
             "DrAC alone, the runs of before": after(stored(results, f"levels_{levels}/{game}/drac")),
             "DrAC alone, 10M steps": after(stored(results, f"levels_{levels}_10M/{game}/drac"), LONGER),
+            "DrAC alone, clip 0.45": after(stored(results, f"levels_{levels}_clip/{game}/drac")),
             **(shuffled if levels == "replay" else {}),
         }
         name = {"replay": "with level replay", "uniform": "with uniform levels"}[levels]
@@ -239,6 +268,7 @@ def print_tuned(game: str, results: Path, console: Console) -> None:
         if len(replay.keys() & uniform.keys()) > 1:
             console.print(gain(f"{game}, {what}: level replay minus uniform levels", replay, uniform))
             console.print(unpaired(replay, uniform))
+    return list(enough.values())
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -266,8 +296,10 @@ def main(arguments: list[str] | None = None) -> None:
     }
     alone = after(stored(results, "levels_uniform/bigfish/drac", "procgen/bigfish/drac"))
     console.print(controls("bigfish", "DrAC alone", alone, others))
-    for game in ("bigfish", "leaper", "starpilot"):
-        print_tuned(game, results, console)
+    tuned = {game: print_tuned(game, results, console) for game in ("bigfish", "leaper", "starpilot")}
+    for name, pairs in {**tuned, "all": [pair for each in tuned.values() for pair in each]}.items():
+        if pairs:
+            console.print(share_gained(f"{name}: winners over their controls, both kinds of levels", pairs))
     every = ("procgen", "procgen_short", "procgen_short_start", "start_defaults", "levels_*")
     console.print(repeats_table(trials([path for name in every for path in options.results.glob(name)]), least=10))
 

@@ -133,7 +133,11 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         except ArgumentError as error:
             parser.error(str(error))
         make_folder(arguments.output)
-        if not train(experiments, arguments.at_a_time, arguments.time_limit):
+        try:
+            finished = train(experiments, arguments.at_a_time, arguments.time_limit)
+        except KeyboardInterrupt:
+            finished = False
+        if not finished:
             print("Not all runs are finished; run the same command to resume.")
             return STOPPED
         _print_tables([Path(str(experiment.directory)) for experiment in experiments])
