@@ -14,7 +14,7 @@ from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
 from popbandits import History, Population, Selection, Space, linear
-from popbandits.errors import ArgumentError, HistoryError, RunError
+from popbandits.errors import ArgumentError, HistoryError, PopbanditsWarning, RunError
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
 from popbandits.storage.store import Store
@@ -125,6 +125,22 @@ def test_restored_after_every_result_nothing_changes(name: str, trainable: Any, 
     history = check(tmp_path / "simulated", name, synch, 4)
     if synch:
         assert sorted(o.key for o in history) == [(m, r) for m in range(4) for r in range(6)]
+
+
+def test_a_restore_names_the_libraries_that_have_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "__version__", "0.1")
+    scheduler = scheduled()
+    stored = pickle.dumps(scheduler)
+    experiment = simulation(scheduler, tmp_path)
+    experiment.run(results=9)
+    monkeypatch.undo()
+    with pytest.warns(PopbanditsWarning, match=f"libraries have changed: numpy was 0.1 and is {np.__version__}$"):
+        experiment = experiment.restored(pickle.loads(stored))
+    experiment.run(results=1)
+    assert experiment.restored(pickle.loads(stored)).run(), "without a warning, which would be an error"
+    with Store.open(tmp_path / "simulated", readonly=True) as store:
+        assert store.about["versions"]["numpy"] == np.__version__
+        assert [event.kind for event in store.events()].count("edited") == 1
 
 
 @pytest.mark.parametrize("synch", [True, False])

@@ -6,6 +6,7 @@ continues from.
 """
 
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -16,7 +17,7 @@ from ray.tune.schedulers.trial_scheduler import TrialScheduler
 from ray.tune.utils import flatten_dict
 
 from popbandits.basics.rules import is_real
-from popbandits.errors import ArgumentError
+from popbandits.errors import ArgumentError, PopbanditsWarning
 from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode
 from popbandits.methods import choose
@@ -32,6 +33,7 @@ from popbandits.ray.space import inherited, of_generator, population_size, recor
 from popbandits.ray.trials import AnyTrial, KeptActors, has_actor
 from popbandits.run.experiment import origin, read_start, record_of
 from popbandits.run.recipes import recipe
+from popbandits.run.source import updated, versions
 from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -260,10 +262,15 @@ class PopulationScheduler(TrialScheduler):
             method = recipe(self._explorer)
             about = record_of(population.plan, engine="ray-tune", agent=None, method=method, trials=[]) | origin()
             store = Store.create(directory, population.space, about)
+        changes = updated(about)
+        store.describe(versions=versions())
         self._record = Record(store, population, partial(trials.keep_record, trial))
         self._untuned = untuned(of_generator(generator), population.space)
         resumed = len(self._record.population.history) > 0
         self._record.say(Event("resumed" if resumed else "started", f"{name} in Ray Tune"))
+        for change in changes:
+            warnings.warn(change, PopbanditsWarning, stacklevel=2)
+            self._record.say(Event("edited", change))
         self._decide()
 
     def _population(

@@ -63,11 +63,16 @@ def differences(about: Mapping[str, Any], make_agent: Any) -> list[str]:
             "started: from here on it trains with today's code, on the recorded space and with the recorded settings; "
             "for others, start a new run"
         )
+    return said + updated(about)
+
+
+def updated(about: Mapping[str, Any]) -> list[str]:
+    """Say, in a sentence or none, which libraries are not of the versions that a run recorded."""
     before, now = about.get("versions", {}), versions()
-    if updated := _changed(before, now):
-        names = ", ".join(f"{name} was {before[name]} and is {now[name]}" for name in updated)
-        said.append(visible(f"a seed may give other numbers than before, since libraries have changed: {names}"))
-    return said
+    if not (changed := _changed(before, now)):
+        return []
+    names = ", ".join(f"{name} was {before[name]} and is {now[name]}" for name in changed)
+    return [visible(f"a seed may give other numbers than before, since libraries have changed: {names}")]
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
