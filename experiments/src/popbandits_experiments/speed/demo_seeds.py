@@ -11,6 +11,7 @@ import argparse
 import json
 import statistics
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from platform import machine
@@ -77,14 +78,15 @@ def make_table(kind: str, returns: dict[tuple[str, int], float]) -> Table:
     return table
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m popbandits_experiments.speed.demo_seeds", description=__doc__)
     parser.add_argument("--seeds", type=seed_range, default="0-10", help="first and one past the last (0-10)")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="runs to play")
     parser.add_argument("--at-once", type=int, help="runs at a time; one a core if left out")
-    arguments = parser.parse_args()
-    known = read()[machine()]
-    jobs = [(name, seed) for seed in arguments.seeds for name in arguments.runs if (name, seed) not in known]
+    parser.add_argument("--table", action="store_true", help="print the tables of stored runs, without playing others")
+    arguments = parser.parse_args(argv)
+    known, seeds = read()[machine()], () if arguments.table else arguments.seeds
+    jobs = [(name, seed) for seed in seeds for name in arguments.runs if (name, seed) not in known]
 
     def store(index: int, value: float) -> None:
         name, seed = jobs[index]
