@@ -3,8 +3,10 @@
 import base64
 import json
 import pickle
+import tempfile
 import zipfile
 from pathlib import Path
+from threading import active_count
 from typing import Any
 
 import gymnasium
@@ -13,6 +15,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3, HerReplayBuffer
+from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from popbandits import Outcome
@@ -308,6 +311,41 @@ def test_environments_are_closed() -> None:
 
     agent(PPO, env=Closing).close()
     assert len(closed) == 2
+
+
+def test_intervals_leave_no_folders_of_logs_and_print_what_a_verbose_model_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    trained = agent(PPO, n_steps=8, batch_size=8, verbose=1)
+    for each in range(2):
+        capsys.readouterr()
+        trained.train({})
+        assert "total_timesteps" in capsys.readouterr().out
+        trained.load(saved(trained, tmp_path / f"{each}"))
+    trained.close()
+    assert not list(tmp_path.glob("SB3-*"))
+
+
+def test_an_agent_has_one_writer_for_tensorboard(tmp_path: Path) -> None:
+    trained, before = agent(PPO, n_steps=8, batch_size=8, tensorboard_log=str(tmp_path / "log")), active_count()
+    for each in range(2):
+        trained.train({})
+        trained.load(saved(trained, tmp_path / f"{each}"))
+    assert len(list((tmp_path / "log" / "PPO_0").iterdir())) == 1
+    trained.close()
+    assert active_count() == before
+
+
+def test_a_logger_of_the_users_own_stays(tmp_path: Path) -> None:
+    trained, own = agent(PPO, n_steps=8, batch_size=8), configure(str(tmp_path / "log"), ["csv"])
+    trained.model.set_logger(own)
+    trained.train({})
+    trained.load(saved(trained, tmp_path / "0"))
+    trained.train({})
+    assert trained.model.logger is own
+    own.close()
+    assert len((tmp_path / "log" / "progress.csv").read_text().splitlines()) == 1 + 2 * 2
 
 
 class Payload:

@@ -1,9 +1,12 @@
 """Any algorithm of Stable-Baselines3 as an agent."""
 
 import math
+import os
 import pickle
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,7 @@ class SB3Agent(SeededAgent):
         self._env, self._steps, self._episodes = env, steps, episodes
         self._config: dict[str, Any] = {}
         self._tuned: set[str] = set()
+        self._logger: Any = None  # made in the first interval
         # SB3 writes into the dicts it gets, which other agents get too.
         own = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
         with self._new_numbers() as number:
@@ -81,7 +85,10 @@ class SB3Agent(SeededAgent):
             model.set_random_seed(number)
             model._last_obs = None  # makes `learn` reset the environments
             before, trained = model.num_timesteps, list[float]()
-            model.learn(self._steps, callback=lambda seen, _: _note_returns(seen, trained), reset_num_timesteps=False)
+            with self._logging():
+                model.learn(
+                    self._steps, callback=lambda seen, _: _note_returns(seen, trained), reset_num_timesteps=False
+                )
             returns = self._evaluate(number, self._episodes) if self._episodes else trained
         if not returns:
             raise AgentError(f"an episode must end within an interval, got none in {self._steps} steps; raise steps")
@@ -123,15 +130,34 @@ class SB3Agent(SeededAgent):
                 sb3_files.load_scales(scales, directory / "scales.npz")
 
     def close(self) -> None:
-        """Close the environments."""
-        for env in (self.model.get_env(), self._evaluation):
-            if env is not None:
-                env.close()
+        """Close the environments and the logger."""
+        for each in (self.model.get_env(), self._evaluation, self._logger):
+            if each is not None:
+                each.close()
 
     def evaluate(self, seed: int) -> float:
         """Return the mean return of fresh episodes, as many as a score has; 10 if scores are training returns."""
         with seeded(seed):
             return float(np.mean(self._evaluate(seed, self._episodes or 10)))
+
+    @contextmanager
+    def _logging(self) -> Iterator[None]:
+        """Log to the same outputs in every interval; a model of SB3 makes new ones whenever it learns."""
+        model = self.model
+        if model._custom_logger:
+            yield
+            return
+        logger = library("stable_baselines3.common.logger", "sb3")
+        if self._logger is None and model.tensorboard_log is None and "SB3_LOGDIR" not in os.environ:
+            # SB3's would make a folder in /tmp, and write nothing to it.
+            self._logger = logger.Logger(None, [logger.HumanOutputFormat(sys.stdout)] if model.verbose else [])
+        if self._logger is not None:
+            # A new one, since the former may hold values of its interval that were not written.
+            model.set_logger(logger.Logger(self._logger.dir, self._logger.output_formats))
+        try:
+            yield
+        finally:
+            self._logger, model._custom_logger = vars(model).get("_logger"), False
 
     def _evaluate(self, seed: int, episodes: int) -> list[float]:
         vectorised = library("stable_baselines3.common.vec_env", "sb3")
