@@ -1,10 +1,12 @@
 """Recipes: what can be built again is, from where it was, and nothing is built that the caller did not allow."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,14 @@ from popbandits.run.recipes import Untrusted, load, on_record, prepare, recipe
 from popbandits.selection import Selection
 from tests.engines.agents import Once, Walker
 from tests.selection.calm import Calm
+
+STARTS = """
+from pathlib import Path
+from popbandits import tune
+from tests.engines.agents import Walker
+tune(Walker, {"lr": (0.1, 1.0)}, population=2, rounds=1, directory=Path(__file__).parent / "run")
+"""
+"""A file that starts a run, also when it is imported."""
 
 
 @pytest.fixture
@@ -78,6 +88,27 @@ def test_a_file_is_imported_as_if_it_had_been_run(package: Path, tmp_path: Path)
     for wrong in ("popbandits_made_flat", ":Mine", "popbandits_made_flat:"):
         with pytest.raises(ArgumentError, match=r"give it as module:name or file.py:name, got"):
             load(wrong)
+
+
+def test_a_file_starts_no_run_when_its_agent_is_imported(package: Path, tmp_path: Path) -> None:
+    file = package / "popbandits_made_to_run.py"
+    file.write_text(STARTS)
+    with pytest.raises(
+        RunError, match=rf"must start no run, got a call of tune in {re.escape(str(file))}; put it below"
+    ):
+        load(f"{file}:Walker")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_starts_no_run_in_a_process_that_is_spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text(STARTS)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    process = get_context("spawn").Process(target=print)
+    process.start()
+    process.join()
+    assert process.exitcode == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_keywords_can_be_put_on_record_and_other_arguments_cannot() -> None:

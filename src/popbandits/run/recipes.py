@@ -11,6 +11,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -30,6 +31,8 @@ from popbandits.space.storage import pack, unpack
 Recipe = dict[str, Any]
 Role = Literal["agent", "method", "selection"]
 KINDS = ("import", "make", "partial", "name")
+IMPORTING = ContextVar("importing", default="")
+"""Module or file that is being imported for what is in it, or nothing."""
 
 
 def recipe(value: Any) -> Recipe | None:
@@ -257,11 +260,14 @@ def load(where: str, search: Path | None = None) -> Any:
     module, _, name = where.rpartition(":")
     if not module or not name:
         raise ArgumentError(f"give it as module:name or file.py:name, got {where!r}")
+    token = IMPORTING.set(module)
     try:
         value: Any = _import(module, search)
     except ImportError as error:
         fix = "give a module, or the path of a .py file"
         raise ArgumentError(f"{module!r} cannot be imported: {error}; {fix}") from error
+    finally:
+        IMPORTING.reset(token)
     for part in name.split("."):
         if not hasattr(value, part):
             raise ArgumentError(f"{module!r} has no {name!r}; give the name of something in it")

@@ -7,16 +7,18 @@ from contextlib import closing, contextmanager
 from functools import wraps
 from inspect import signature
 from itertools import count
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, ParamSpec
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.basics.settings import CHANGEABLE, SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources
 from popbandits.basics.wording import suggestion
-from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
+from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning, RunError
 from popbandits.population.start import Start
 from popbandits.run.experiment import BESIDE, Experiment, origin, read_beside
 from popbandits.run.loop import Loop
+from popbandits.run.recipes import IMPORTING
 from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id, sign_all
 from popbandits.run.source import differences
@@ -184,6 +186,13 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     """Run an experiment in its own folder; `progress` overrides the experiment's, unless it is None."""
+    # Commands import the file of an agent, and so does every process of engine="processes". Python has no public name
+    # for a spawned process that still imports its program.
+    if (file := IMPORTING.get()) or getattr(current_process(), "_inheriting", False):
+        raise RunError(
+            f"a file that is imported must start no run, got a call of tune{file and ' in '}{file}; put it below "
+            "`if __name__ == '__main__':`"
+        )
     shown = experiment.progress if progress is None else progress
     _ = experiment.plan  # Raises for bad arguments before anything is written, and so does the next line.
     experiment.require_sendable()
