@@ -61,6 +61,17 @@ class Walker:
         return self.config
 
 
+class Releasing(Walker):
+    """Leaves a file when it is closed."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        super().__init__(seed)
+        self.file = folder / str(seed)
+
+    def close(self) -> None:
+        self.file.touch()
+
+
 class Faulty(Walker):
     """Fails in the way that its random numbers say, one interval in five: raises, returns NaN, hangs or dies."""
 

@@ -21,7 +21,7 @@ from popbandits.run.loop import agent_seed
 from popbandits.space import Space
 from popbandits.storage.store import Store
 from popbandits.views.view import View
-from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
+from tests.engines.agents import Deaf, Faulty, Once, Releasing, Stubborn, Walker, space
 from tests.engines.batches import together
 
 ENGINES = tuple(name for name in ALL_ENGINES if name not in ("ray", "slurm"))  # tests/ray and tests/slurm hold those
@@ -60,6 +60,13 @@ def test_every_engine_makes_the_history_that_ask_and_tell_make(engine: Any, by_h
     result = tuned(Walker, tmp_path, engine=engine)
     assert result.done
     assert result.history == by_hand
+
+
+@pytest.mark.parametrize("engine", ONE_BY_ONE)
+def test_agents_are_closed_when_the_run_ends(engine: Any, tmp_path: Path) -> None:
+    (closed := tmp_path / "closed").mkdir()
+    tuned(partial(Releasing, folder=closed), tmp_path / "run", engine=engine, rounds=2)
+    assert len(list(closed.iterdir())) == 4
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -1,6 +1,7 @@
 """Ray as an engine: the same runs as in process, on actors that come and go."""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from popbandits.history import Observation
 from popbandits.run import Result
 from popbandits.storage.store import Store
 from popbandits.views.view import View
-from tests.engines.agents import Deaf, Walker, space
+from tests.engines.agents import Deaf, Releasing, Walker, space
 from tests.processes import until
 from tests.ray.members import Fatal
 from tests.run.evaluated import SPACE, Evaluated
@@ -49,11 +50,13 @@ def test_ray_makes_the_history_that_is_made_in_process_with_an_actor_for_each_me
         return started[-1]
 
     monkeypatch.setattr(RayEngine, "_start", start_counted)
-    result = tuned(Walker, tmp_path, resources={"cpus": 0.5, "gpus": 0})
+    (closed := tmp_path / "closed").mkdir()
+    result = tuned(partial(Releasing, folder=closed), tmp_path, resources={"cpus": 0.5, "gpus": 0})
     assert result.done
     assert result.history == in_process
     assert len(started) == len({o.member for o in in_process}) < len(in_process)
     assert not list(tmp_path.rglob("*seen-*"))
+    assert len(list(closed.iterdir())) >= 4, "a member has an agent wherever it trained, and all are closed"
 
 
 def test_a_callback_stops_a_run_on_ray_and_it_can_be_resumed(in_process: History, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from popbandits.errors import ArgumentError, RunError
 
 MAX_EARLY_DEATHS = 5
 """Number of workers in a row that may die before a first job; the last one ends the run."""
+MAX_CLOSE_SECONDS = 15.0
+"""Maximum seconds for which the end of an engine waits while workers close their agents."""
 
 
 class Engine(ABC):

@@ -21,7 +21,7 @@ from popbandits.agent import MakeAgent
 from popbandits.basics.extras import library
 from popbandits.basics.scratch import scratch
 from popbandits.basics.settings import Resources
-from popbandits.engines.engine import Engine, unpicklable
+from popbandits.engines.engine import MAX_CLOSE_SECONDS, Engine, unpicklable
 from popbandits.engines.spawning import Watchdog
 from popbandits.engines.work import AgentPool, Failure, Job, JobReport, reports_of, time_limit_failure
 from popbandits.errors import CheckpointError
@@ -44,6 +44,10 @@ class Host:
     def do(self, job: Job) -> JobReport:
         """Do a job in the run's folder."""
         return self._pool.do(job)
+
+    def close(self) -> None:
+        """Close the agents."""
+        self._pool.close()
 
     def do_apart(self, job: Job, source: bytes | None) -> tuple[JobReport, bytes | None]:
         """Do a job without access to the run's folder: checkpoints are sent as bytes."""
@@ -125,7 +129,10 @@ class RayEngine(Engine):
         return reports
 
     def close(self) -> None:
-        """End every actor, and Ray if this engine started it."""
+        """End every actor, after those without a job have closed their agents, and Ray if this engine started it."""
+        idle = [worker for worker in self._workers if worker.node is not None and worker.coming is None]
+        if closing := [worker.actor.close.remote() for worker in idle]:
+            self._ray.wait(closing, num_returns=len(closing), timeout=MAX_CLOSE_SECONDS)
         # Those that still wait for resources first: if the end of another gave them theirs at the moment that they are
         # killed, Ray (2.60) would keep these resources until the program ends.
         for worker in sorted(self._workers, key=lambda worker: worker.node is not None):

@@ -24,19 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent
-from popbandits.engines.engine import Engine
+from popbandits.engines.engine import MAX_CLOSE_SECONDS, Engine
 from popbandits.engines.generators import States, read_states, used_since
 from popbandits.engines.spawning import end_with, spawning
 from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error, reports_of, time_limit_failure
 from popbandits.errors import ArgumentError, PopbanditsWarning, RunError
 
-READY = "ready"
+READY, CLOSED = "ready", "closed"
 MIN_START_TIMEOUT_SECONDS = 120.0
 """Minimum time limit for the start of a process, which imports everything that its agents need."""
 MAX_WAIT_SECONDS = 1.0
 """Maximum seconds of one wait: a signal may have arrived just before it, and workers may have died."""
-MAX_CLOSE_SECONDS = 15.0
-"""Maximum seconds for which the end of an engine waits while threads close their agents."""
 
 
 class Worker:
@@ -163,6 +161,8 @@ def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Ev
         while (job := connection.recv()) is not None:
             connection.send(pool.do(job))
     pool.close()
+    with suppress(OSError):
+        connection.send(CLOSED)
 
 
 class Threads(WorkerEngine):
@@ -307,6 +307,20 @@ class Processes(WorkerEngine):
         theirs.close()
         listen.close()
         return ProcessWorker(ours, process, line)
+
+    def close(self) -> None:
+        """End every worker, after those without a job have closed their agents."""
+        closing = [worker.connection for worker in self._workers if worker.ready and worker.job is None]
+        try:
+            for connection in closing:
+                with suppress(OSError):  # It has died.
+                    connection.send(None)
+            end = time.monotonic() + MAX_CLOSE_SECONDS
+            while closing and (left := end - time.monotonic()) > 0:
+                answered = wait(closing, left)
+                closing = [connection for connection in closing if connection not in answered]
+        finally:
+            super().close()
 
 
 def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> None:
