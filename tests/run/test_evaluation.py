@@ -222,6 +222,14 @@ def test_where_no_candidate_has_a_finite_score_scores_choose(tmp_path: Path) -> 
     assert result.choice.reason in ("smoothed", "score")
 
 
+def test_candidates_whose_checkpoints_are_gone_are_said_to_be(tmp_path: Path) -> None:
+    tuned(Evaluated, tmp_path, evaluations=0)
+    for manifest in tmp_path.glob("checkpoints/*/*.json"):
+        manifest.unlink()
+    with pytest.warns(PopbanditsWarning, match=r"it hands over by its scores: the checkpoint .* cannot be read"):
+        assert resume(tmp_path, evaluations=2, progress=False).choice.reason in ("smoothed", "score")
+
+
 def test_a_run_in_which_nothing_completed_hands_nothing_over(tmp_path: Path) -> None:
     tuned(Learner, tmp_path)
     with Store.open(tmp_path) as store:

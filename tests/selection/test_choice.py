@@ -76,6 +76,40 @@ def test_the_control_is_a_candidate_if_there_is_one() -> None:
     assert [each.observation.key for each in choice.candidates] == [(1, 1), (1, 0), (0, 1)]
 
 
+def with_lost(history: History, *keys: tuple[int, int]) -> History:
+    """Add a round in which members find these checkpoints lost, the first member the first."""
+    for member, key in enumerate(keys):
+        history.append(Observation(member, history.finished(member), {"x": 0.5}, key, status="lost"))
+    return history
+
+
+def test_a_lost_checkpoint_is_not_handed_over_and_the_choice_says_so() -> None:
+    """Were it the best ever, the best last one takes its part, since others may have been removed."""
+    lost_best = choose_by_scores(with_lost(history_of([[1.0, 5.0], [4.5, 3.0], [2.0, 4.0]]), (1, 0)))
+    assert str(lost_best) == (
+        "member 1, round 2: 4, the best score whose checkpoint is left; the checkpoint of member 1, round 0 is lost"
+    )
+    two = choose_by_scores(with_lost(history_of([[1.0, 5.0], [2.0, 4.0]]), (1, 0), (1, 1)), control=True)
+    assert str(two) == "member 0, round 1: 2, the best score whose checkpoint is left; 2 checkpoints are lost"
+    assert two is not None
+    assert [each.observation.key for each in two.candidates] == [(0, 1)]
+    lasts = choose_by_scores(with_lost(history_of([[1.0, 5.0], [2.0, 4.0]]), (0, 1), (1, 1)))
+    assert str(lasts).startswith("member 1, round 0: 5, the best score whose checkpoint is left; 2 checkpoints")
+    every = choose_by_scores(with_lost(history_of([[1.0], [2.0]]), (0, 1)))
+    assert str(every) == "member 0, round 1: 2, the best score; its checkpoint is lost, as all others are"
+
+
+def test_noisy_scores_hand_over_no_lost_checkpoint_either() -> None:
+    history, _ = simulated(0, [0.1] * ROUNDS)
+    before = choose_by_scores(history)
+    assert before is not None
+    after = choose_by_scores(with_lost(history, before.observation.key))
+    assert after is not None
+    assert after.reason == before.reason == "smoothed"
+    assert before.observation not in [each.observation for each in after.candidates]
+    assert "; the checkpoint of member" in str(after)
+
+
 def test_nothing_is_chosen_where_nothing_completed() -> None:
     assert choose_by_scores(history_of([[math.nan, math.nan]])) is None
 

@@ -23,7 +23,8 @@ def noisy(mode: Any, size: int | None = 4, rounds: int = 24) -> History:
                 parent = source = None
             before = float("nan") if source is None else source.score
             if rng.random() < 0.05:
-                history.append(Observation(member, round_, {"x": 0.5}, parent, before, status="failed"))
+                status: Any = "lost" if parent is not None and member == 3 else "failed"
+                history.append(Observation(member, round_, {"x": 0.5}, parent, before, status=status))
                 continue
             score = history.sign * (0.05 * round_ + float(rng.normal()))
             history.append(Observation(member, round_, {"x": 0.5}, parent, before, score))

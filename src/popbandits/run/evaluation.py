@@ -52,6 +52,7 @@ def evaluate(
     say(Event("evaluating", f"{counted(len(candidates), 'candidate')} × {counted(count, 'evaluation')}"))
     jobs = _jobs(candidates, population, checkpoints, count)
     scores: dict[Key, float] = {}
+    lost = ""
     waiting = list(jobs)
     engine.submit(waiting.pop(0))  # Alone: if the agent has no evaluate, or it fails, the others are not tried.
     while len(scores) < len(jobs):
@@ -61,7 +62,10 @@ def evaluate(
         stopping()  # Raises if it is to stop at once: an agent that was interrupted meanwhile has not failed.
         for report in reports:
             scores[report.key] = math.nan if report.outcome is None else report.outcome.score
-            if (failure := report.failure) is not None and failure.kind != "lost":  # What is lost is not handed over.
+            if (failure := report.failure) is not None:
+                if failure.kind == "lost":  # What is lost is not handed over.
+                    lost = failure.text
+                    continue
                 if failure.kind == "disk":
                     raise DiskError(failure.text)
                 if failure.kind != "incomplete":
@@ -71,7 +75,7 @@ def evaluate(
             engine.submit(waiting.pop(0))
     table = np.array([scores[job.assignment.key] for job in jobs]).reshape(-1, count)
     if (choice := choose_by_evaluations(candidates, table, population.history.sign)) is None:
-        _warn("evaluate returned no finite score", say)
+        _warn(lost or "evaluate returned no finite score", say)
     else:
         say(Event(EVALUATED, str(choice), data=choice.to_record(population.history)))
     return True

@@ -18,6 +18,9 @@ ever does, and after a collapse the same (tests/selection/test_choice.py).
 
 Where the model finds no noise, or there are too few scores to tell, the best score ever wins: then it is the best
 skill, as far as is known.
+
+A checkpoint that is on record as lost is no candidate. If the best ever is lost, the best last one takes its part: a
+run keeps no others for certain.
 """
 
 import math
@@ -28,6 +31,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from popbandits.basics.records import merit
 from popbandits.basics.rules import Rule, whole
 from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
@@ -62,6 +66,10 @@ class Past(Protocol):
     @property
     def best(self) -> Observation | None:
         """The completed observation with the best score."""
+
+    @property
+    def lost(self) -> set[Key]:
+        """(member, round) of the checkpoints that were missing or damaged when a member was to load them."""
 
     def __len__(self) -> int:
         """Return the number of observations."""
@@ -128,12 +136,15 @@ class Choice:
             or "score" for the best score, if scores show no noise.
         candidates: All that were compared, the chosen one included; without those whose evaluations were not finite.
         evaluations: Number of evaluations of each candidate. Default 0, if there were none.
+        lost: (member, round) of intervals that would be candidates if their checkpoints were not on record as lost. If
+            nothing else is left, they are candidates, and the chosen one is among them. Default ().
     """
 
     chosen: Candidate
     reason: Reason
     candidates: tuple[Candidate, ...]
     evaluations: int = 0
+    lost: tuple[Key, ...] = ()
 
     @property
     def observation(self) -> Observation:
@@ -144,12 +155,23 @@ class Choice:
         one, error = self.chosen.observation, self.chosen.standard_error
         scored = number(self.chosen.skill) + ("" if error is None else f" ± {number(error)}")
         among = f"the best of {len(self.candidates)} candidates" if len(self.candidates) > 1 else "the only candidate"
+        left = " whose checkpoint is left" if self.lost and one.key not in self.lost else ""
         why = {
             "evaluated": f"{scored} in {counted(self.evaluations, 'evaluation')}, {among}",
             "smoothed": f"{scored} after smoothing of noisy scores along its lineage, {among}",
-            "score": f"{scored}, the best score",
+            "score": f"{scored}, the best score{left}",
         }
-        return f"member {one.member}, round {one.round}: {why[self.reason]}"
+        return f"member {one.member}, round {one.round}: {why[self.reason]}{self._told_lost()}"
+
+    def _told_lost(self) -> str:
+        """Return the end of the sentence, if checkpoints are lost."""
+        if not self.lost:
+            return ""
+        if self.observation.key in self.lost:
+            return "; its checkpoint is lost, as all others are"
+        member, round_ = self.lost[0]
+        one = f"the checkpoint of member {member}, round {round_} is"
+        return f"; {one if len(self.lost) == 1 else f'{len(self.lost):,} checkpoints are'} lost"
 
     def to_record(self, history: History) -> dict[str, Any]:
         """Return plain values to record of an evaluation at the end of a history."""
@@ -164,6 +186,12 @@ def choose_by_scores(history: Past, control: bool = False) -> Choice | None:
         return None
     size = history.size or 1 + max(one.member for one in history[:])
     lasts = [own for member in range(size) if (own := history.last_completed(member)) is not None]
+    held, gone = dict.fromkeys(one.key for one in (best, *lasts)), history.lost
+    lost = tuple(key for key in held if key in gone)
+    if len(lost) == len(held):  # A schedule without a checkpoint is better than nothing.
+        gone = set()
+    lasts = [one for one in lasts if one.key not in gone]
+    kept = lasts if best.key in gone else [best, *lasts]
     recent = history[-size * min(WINDOW, max(3, MAX_OBSERVATIONS // size)) :]
     model = estimate(recent, history.sign, None)
     levels = {} if model is None else model.follow(recent)[0]
@@ -175,14 +203,15 @@ def choose_by_scores(history: Past, control: bool = False) -> Choice | None:
             levels.update(model.follow([*islice(history.ancestors(one), WINDOW)][::-1])[0])
         return Candidate(one, history.sign * levels[one.key])
 
-    last, ever = _best(map(candidate, lasts), history.sign), candidate(best)
+    last = _best(map(candidate, lasts or kept), history.sign)
+    ever = candidate(max(kept, key=lambda one: merit(one, history.sign)))
     found = [last, ever, *(candidate(one) for one in lasts if control and one.member == CONTROL)]
     distinct = tuple({each.observation.key: each for each in found}.values())
     if model is None:
-        return Choice(ever, "score", distinct)
+        return Choice(ever, "score", distinct, lost=lost)
     luck = MARGIN * math.sqrt(model.noise(ever.observation))
     fell = history.sign * (ever.skill - last.skill) > luck
-    return Choice(ever if fell else last, "smoothed", distinct)
+    return Choice(ever if fell else last, "smoothed", distinct, lost=lost)
 
 
 def choose_by_evaluations(candidates: Sequence[Candidate], scores: FloatArray, sign: float) -> Choice | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from popbandits.basics.records import Key, Observation
 from popbandits.basics.typing import Directory
 from popbandits.selection.choice import Choice, Past, read_choice
-from popbandits.storage.queries import last_completed, last_evaluation, members_seen
+from popbandits.storage.queries import last_completed, last_evaluation, lost_checkpoints, members_seen
 from popbandits.storage.store import Store, reading
 
 
@@ -45,6 +45,11 @@ class Stored:
     def best(self) -> Observation | None:
         """The completed observation with the best score."""
         return self._store.best()
+
+    @property
+    def lost(self) -> set[Key]:
+        """(member, round) of the checkpoints that were missing or damaged when a member was to load them."""
+        return lost_checkpoints(self._store)
 
     def __len__(self) -> int:
         return len(self._store)

@@ -59,6 +59,11 @@ def members_seen(store: Store) -> set[Any]:
     return {member for (member,) in store.ask("SELECT DISTINCT member FROM observation")}
 
 
+def lost_checkpoints(store: Store) -> set[Any]:
+    """Return member and round of the checkpoints that an observation reports as lost."""
+    return set(store.ask("SELECT parent_member, parent_round FROM observation WHERE status = 'lost'"))
+
+
 def last_completed(store: Store, member: int) -> Observation | None:
     """Return the last completed observation of a member, or None."""
     query = "SELECT id FROM observation WHERE member = ? AND status = 'completed' ORDER BY round DESC LIMIT 1"
