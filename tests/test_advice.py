@@ -147,6 +147,24 @@ def test_a_run_in_which_nobody_learns_is_told() -> None:
     assert text.endswith("begin with a configuration that is known to learn (start=).")
 
 
+@pytest.mark.parametrize("far", [-1e6, 1e6])
+@pytest.mark.parametrize("at", [4, 14, 24], ids=["first third", "second", "last"])
+def test_one_score_far_from_the_others_is_neither_a_trend_nor_its_end(at: int, far: float) -> None:
+    def score(level: Any) -> Any:
+        return lambda m, t, rng: far if (m, t) == (0, at) else level(t) - 20 * m + 2 * rng.normal()
+
+    steady = played(score(lambda t: 10.0 * t))
+    assert not texts(steady, "standstill")
+    promised = outlook(steady)
+    assert promised is not None
+    assert 80 < float(promised.text.split("changed by ")[1].split()[0].strip(",")) < 100
+    levelled = played(score(lambda t: min(10.0 * t, 100.0)))
+    assert outlook(levelled) is None
+    [text] = texts(levelled, "standstill")
+    assert "hardly learns any more" in text
+    assert "e+0" not in text
+
+
 def test_noise_that_hides_what_is_learnt_is_not_taken_for_a_standstill() -> None:
     told = [
         texts(played(lambda m, t, rng: t + 30 * rng.normal(), rounds=18, error=30.0, seed=s), "standstill")
@@ -234,8 +252,8 @@ def test_more_rounds_are_promised_only_where_the_leading_member_clearly_gets_bet
     assert found is not None
     assert found.kind == "rising"
     assert found.text == (
-        "The leading member still gets better: over the last 9 intervals of its lineage the mean score changed by +90, "
-        "over the 9 before by +90."
+        "The leading member still gets better: over the last 9 intervals of its lineage the interquartile mean of its "
+        "score changed by +90, over the 9 before by +90."
     )
     falling = outlook(played(lambda m, t, rng: -10.0 * t - m, mode="min"))
     assert falling is not None

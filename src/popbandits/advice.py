@@ -53,6 +53,12 @@ MIN_THIRD_INTERVALS = 3
 MIN_GAIN_SHARE = 0.01
 """A gain below this share of the gain before counts as none, with or without noise."""
 
+TRIMMED_SHARE = 0.25
+"""Share of the scores of a third, at least one, that is left out at either end: one collapse is no trend."""
+
+TRIMMED_VARIANCE = 1.2
+"""Variance of such a mean as a multiple of the mean's, for normal noise; 1.35 with 3 scores."""
+
 NOISE_STANDARD_ERRORS = 2.0
 """Number of standard errors that noise explains."""
 
@@ -108,8 +114,8 @@ def outlook(history: History) -> Advice | None:
     change, earlier = _change(found.end - found.middle, found.error), number(found.middle - found.first, 3, "+")
     return Advice(
         "rising",
-        f"The leading member still gets better: over the last {found.length} intervals of its lineage the mean score "
-        f"changed by {change}, over the {found.length} before by {earlier}.",
+        f"The leading member still gets better: over the last {found.length} intervals of its lineage the "
+        f"interquartile mean of its score changed by {change}, over the {found.length} before by {earlier}.",
     )
 
 
@@ -244,7 +250,7 @@ def _name(parameter: Numerical) -> str:
 
 
 class _Thirds(NamedTuple):
-    """Mean scores of the thirds of the leading member's lineage.
+    """Interquartile mean scores of the thirds of the leading member's lineage.
 
     Args:
         gain: Of the last third over the second, of which more is better.
@@ -278,10 +284,17 @@ def _thirds(
     third = len(scores) // 3
     if third < MIN_THIRD_INTERVALS:
         return None
-    first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
-    gain, before, error = sign * (end - middle), sign * (middle - first), math.sqrt(2 * noise / third)
+    first, middle, end = (_interquartile_mean(scores[-k * third :][:third]) for k in (3, 2, 1))
+    gain, before = sign * (end - middle), sign * (middle - first)
+    error = math.sqrt(2 * TRIMMED_VARIANCE * noise / third)
     finite = math.isfinite(gain) and math.isfinite(before)
     return _Thirds(leader, first, middle, end, gain, before, error, third, len(scores)) if finite else None
+
+
+def _interquartile_mean(scores: FloatArray) -> float:
+    """Return the mean of the middle half."""
+    cut = max(1, int(TRIMMED_SHARE * len(scores)))
+    return float(np.sort(scores)[cut:-cut].mean())
 
 
 def _standstill(found: _Thirds | None, space: Space) -> Advice | None:
@@ -291,14 +304,14 @@ def _standstill(found: _Thirds | None, space: Space) -> Advice | None:
     if found.before - found.gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * found.error:
         said = (
             f"The leading member hardly learns any more: over the last {found.length} intervals of its lineage the "
-            f"mean score changed by {_change(found.end - found.middle, found.error)}, over the {found.length} before "
-            f"by {number(found.middle - found.first, 3, '+')}."
+            f"interquartile mean of its score changed by {_change(found.end - found.middle, found.error)}, over the "
+            f"{found.length} before by {number(found.middle - found.first, 3, '+')}."
         )
         otherwise = "the hyperparameters it trains with and their ranges"
     elif found.before + found.gain <= NOISE_STANDARD_ERRORS * found.error:
         said = (
             f"The leading member has not got better by more than noise explains: from the first third of its "
-            f"{found.total} intervals to the last the mean score changed by "
+            f"{found.total} intervals to the last the interquartile mean of its score changed by "
             f"{_change(found.end - found.first, found.error)}."
         )
         otherwise = "the ranges, or begin with a configuration that is known to learn (start=)"
