@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from popbandits.basics.arithmetic import difference
 from popbandits.basics.records import merit
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, first_line, number, setting
@@ -111,7 +112,7 @@ def outlook(history: History) -> Advice | None:
     found = None if noise is None else _thirds(_recent(history)[1], history.sign, partial(_back, history), noise)
     if found is None or not found.gain > max(NOISE_STANDARD_ERRORS * found.error, MIN_GAIN_SHARE * found.before):
         return None
-    change, earlier = _change(found.end - found.middle, found.error), number(found.middle - found.first, 3, "+")
+    change, earlier = _change(found.change, found.error), number(found.earlier, 3, "+")
     return Advice(
         "rising",
         f"The leading member still gets better: over the last {found.length} intervals of its lineage the "
@@ -250,20 +251,23 @@ def _name(parameter: Numerical) -> str:
 
 
 class _Thirds(NamedTuple):
-    """Interquartile mean scores of the thirds of the leading member's lineage.
+    """Differences between the interquartile mean scores of the thirds of the leading member's lineage.
 
     Args:
-        gain: Of the last third over the second, of which more is better.
-        before: Gain of the second third over the first.
-        error: Standard error of the difference of two means.
+        change: Of the last third from the second.
+        earlier: Of the second third from the first.
+        whole: Of the last third from the first.
+        gain: The change, of which more is better.
+        before: The earlier one, of which more is better.
+        error: Standard error of each.
         length: Number of intervals of a third.
         total: Number of intervals of the lineage.
     """
 
     leader: Observation
-    first: float
-    middle: float
-    end: float
+    change: float
+    earlier: float
+    whole: float
     gain: float
     before: float
     error: float
@@ -285,10 +289,11 @@ def _thirds(
     if third < MIN_THIRD_INTERVALS:
         return None
     first, middle, end = (_interquartile_mean(scores[-k * third :][:third]) for k in (3, 2, 1))
-    gain, before = sign * (end - middle), sign * (middle - first)
+    change, earlier, whole = difference(end, middle), difference(middle, first), difference(end, first)
     error = math.sqrt(2 * TRIMMED_VARIANCE * noise / third)
-    finite = math.isfinite(gain) and math.isfinite(before)
-    return _Thirds(leader, first, middle, end, gain, before, error, third, len(scores)) if finite else None
+    if not (math.isfinite(change) and math.isfinite(earlier)):
+        return None
+    return _Thirds(leader, change, earlier, whole, sign * change, sign * earlier, error, third, len(scores))
 
 
 def _interquartile_mean(scores: FloatArray) -> float:
@@ -304,15 +309,15 @@ def _standstill(found: _Thirds | None, space: Space) -> Advice | None:
     if found.before - found.gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * found.error:
         said = (
             f"The leading member hardly learns any more: over the last {found.length} intervals of its lineage the "
-            f"interquartile mean of its score changed by {_change(found.end - found.middle, found.error)}, over the "
-            f"{found.length} before by {number(found.middle - found.first, 3, '+')}."
+            f"interquartile mean of its score changed by {_change(found.change, found.error)}, over the "
+            f"{found.length} before by {number(found.earlier, 3, '+')}."
         )
         otherwise = "the hyperparameters it trains with and their ranges"
     elif found.before + found.gain <= NOISE_STANDARD_ERRORS * found.error:
         said = (
             f"The leading member has not got better by more than noise explains: from the first third of its "
             f"{found.total} intervals to the last the interquartile mean of its score changed by "
-            f"{_change(found.end - found.first, found.error)}."
+            f"{_change(found.whole, found.error)}."
         )
         otherwise = "the ranges, or begin with a configuration that is known to learn (start=)"
     else:

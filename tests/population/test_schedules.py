@@ -25,6 +25,7 @@ from popbandits import (
 )
 from popbandits.reports.export import export
 from popbandits.run.replay import replay
+from popbandits.space.schedules import tabulate
 from popbandits.storage import Store
 from tests.climber import Climber
 
@@ -49,6 +50,14 @@ def test_the_first_member_follows_the_schedule_to_the_last_bit() -> None:
         assert assignments[0].config == {"lr": schedule(progress), "batch": round(batch(progress)), "act": "tanh"}
         for assignment in assignments:
             population.tell(assignment, float(assignment.member))
+
+
+def test_a_value_that_reaches_zero_is_zero_and_not_what_rounding_leaves() -> None:
+    assert tabulate("weight", linear(0.3, -0.1), rounds=9)[6] == 0.0  # not -5.6e-17
+    following = Space({"weight": (0.0, 0.1)}).with_schedules({"weight": (0.1, 0.03)})
+    assert following.applied({"weight": 0.07}, 1) == {"weight": 0.0}
+    through = Space({"weight": (-0.1, 0.7)})
+    assert through.decode(through.encode([{"weight": 0.0}])) == [{"weight": 0.0}]
 
 
 def test_members_keep_their_factor_on_a_log_scale_and_their_difference_on_another() -> None:

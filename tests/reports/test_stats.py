@@ -56,5 +56,6 @@ def test_more_comparisons_ask_for_more() -> None:
 def test_spreads_are_those_of_a_sample() -> None:
     assert deviation([1.0, 2.0, 3.0]) == pytest.approx(1.0)
     assert standard_error([1.0, 2.0, 3.0]) == pytest.approx(1 / math.sqrt(3))
+    assert deviation([0.1, 0.1, 0.1]) == 0.0  # not 1.7e-17
     assert math.isnan(deviation([1.0]))
     assert math.isnan(standard_error([]))

@@ -16,7 +16,7 @@ from popbandits.reports.figures.effects import effects
 from popbandits.reports.gained import gain_over_start
 from popbandits.reports.html import findings
 from popbandits.reports.run import Run, label_names
-from popbandits.reports.single import report_page
+from popbandits.reports.single import copies_table, interval_table, report_page
 from popbandits.reports.words import (
     never_explored,
     next_steps,
@@ -79,13 +79,13 @@ def test_failed_intervals_are_the_first_thing_to_mend(tmp_path: Path) -> None:
     assert "Mend what fails" not in [step[0] for step in next_steps(whole, gain_over_start(whole))]
 
 
-def with_control(directory: Path, ahead: list[float]) -> Run:
+def with_control(directory: Path, ahead: list[float], level: float = 0.0) -> Run:
     population = Population({"x": (0.0, 1.0)}, "pbt", size=2, rounds=len(ahead), start={"x": 0.5}, control=True)
     store = Store.create(directory, population.space, record_of(population.plan))
     recorder = Recorder(population, store)
     for lead in ahead:
         for assignment in recorder.ask():
-            recorder.tell(assignment, lead if assignment.member else 0.0)
+            recorder.tell(assignment, level + lead if assignment.member else level)
     store.close()
     return Run.read(directory)
 
@@ -120,6 +120,26 @@ def test_the_gain_does_not_contradict_what_is_handed_over(tmp_path: Path) -> Non
         "by 2 ± 0 on average (two standard errors). But the run hands over an interval of the control: member 0, "
         "round 7: 0.5 ± 0.1 in 10 evaluations, the only candidate."
     )
+
+
+def test_scores_that_are_equal_up_to_rounding_differ_by_nothing(tmp_path: Path) -> None:
+    ulp = float(np.spacing(5.1))
+    run = with_control(tmp_path / "ahead", [ulp * (1 + t % 2) for t in range(30)], 5.1)
+    assert {float(change) for change in np.diff(run.scores[:, 1])} == {-ulp, ulp}
+    columns, rows, _ = interval_table(run)
+    assert {row[columns.index("change")] for row in rows} == {None, 0.0}
+    gain = gain_over_start(run)
+    assert gain is not None
+    assert str(gain) == "0 ± 0"
+    assert not gain.clear
+    assert " the member that is best in the end was level with the control (" in told_gain(gain)
+    assert run.choice is not None
+    assert run.choice.reason == "score"
+    assert np.nanmax(np.abs(run.gains)) == 0
+    assert outlook(run.history) is None
+    assert "to the last the interquartile mean of its score changed by 0." in advise(run.history)[-1].text
+    columns, rows, _ = copies_table(with_control(tmp_path / "both", [ulp * (t % 2) for t in range(9)], 5.1))
+    assert {row[columns.index(name)] for row in rows for name in ("change", "beside its round")} == {0.0}
 
 
 @pytest.mark.parametrize("last", [1.0, -1.0], ids=["ahead", "behind"])

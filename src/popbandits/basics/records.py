@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from popbandits.basics.arithmetic import difference
 from popbandits.basics.rules import SCORE, is_real, is_whole, real
 from popbandits.basics.typing import FloatArray
 from popbandits.errors import HistoryError
@@ -139,8 +140,11 @@ class Observation:
 
     @property
     def change(self) -> float:
-        """The score minus the parent's score, y = F_after - F_before; NaN if either is unknown. All readers show it."""
-        return self.score - self.score_before
+        """The score minus the parent's score, y = F_after - F_before; NaN if either is unknown. All readers show it.
+
+        It is 0 where the two are equal up to rounding.
+        """
+        return difference(self.score, self.score_before)
 
     @property
     def standard_error(self) -> float | None:

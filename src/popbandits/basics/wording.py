@@ -6,7 +6,7 @@ from typing import Any
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
-    """Format a measured number briefly; None and NaN are a dash.
+    """Format a measured number briefly; None and NaN are a dash, and zero has no sign.
 
     >>> (
     ...     number(0.123456),
@@ -16,11 +16,14 @@ def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     ...     number(float("nan")),
     ...     number(9999.96),
     ...     number(2.0, sign="+"),
+    ...     number(-0.0),
     ... )
-    ('0.1235', '231.4', '12,346', '3e-05', '–', '10,000', '+2')
+    ('0.1235', '231.4', '12,346', '3e-05', '–', '10,000', '+2', '0')
     """
     if value is None or value != value:
         return "–"
+    if not value:
+        return "0"
     large = 10**digits - 0.5 <= abs(value) < 1e9  # Also what is rounded up to 10**digits.
     return f"{value:{sign},.0f}" if large else f"{value:{sign}.{digits}g}"
 

@@ -51,8 +51,8 @@ def run(parser: argparse.ArgumentParser) -> Command:
 
 def print_summary(result: "Result") -> int | None:
     """Print the best score of a run, what it hands over and its folder; return the exit status."""
+    from popbandits.basics.arithmetic import mean
     from popbandits.basics.wording import number
-    from popbandits.reports.stats import mean
     from popbandits.storage.queries import counts, last_scores
     from popbandits.storage.store import reading
 

@@ -43,6 +43,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.basics.arithmetic import without_rounding
 from popbandits.basics.records import Key, Observation
 
 JUMP = 3.0
@@ -120,7 +121,8 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
     if len(gains) < MIN_GAINS or (noise == 0 and not reported):
         return None
     d = float(np.median(gains))
-    scale = 1.4826 * float(np.median(np.abs(gains - d)))
+    largest = max(abs(o.score) for o in recent if not o.failed)
+    scale = without_rounding(1.4826 * float(np.median(np.abs(gains - d))), largest)
     total = scale * scale  # inf, where scale**2 would be an error
     if not 0 < total < math.inf:
         return None

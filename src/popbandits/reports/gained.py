@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from popbandits.advice import score_noise
+from popbandits.basics.arithmetic import difference, without_rounding
 from popbandits.basics.records import merit
 from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
@@ -99,19 +100,20 @@ def gain_over_start(run: Run) -> Gain | None:
     rivals = {o.round: o for o in line}
     apart = [o for o in run.history.lineage(final) if o.round in rivals and rivals[o.round].key != o.key]
     last = apart[-max(MIN_COMPARED, len(apart) // 4) :]
-    ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in last])
-    lead = float(ahead.mean()) if len(ahead) else math.nan
+    ahead = np.array([run.sign * difference(o.score, rivals[o.round].score) for o in last])
+    scale = max((abs(each.score) for o in last for each in (o, rivals[o.round])), default=0.0)
+    lead = without_rounding(float(ahead.mean()), scale) if len(ahead) else math.nan
     whole = bool(line) and line[-1].round >= final.round
-    rounds, error = [o.round for o in last], _two_errors(run, ahead)
+    rounds, error = [o.round for o in last], _two_errors(run, ahead, scale)
     assert run.choice is not None, "an interval has completed"
     return Gain(over, where, line, whole, lead, error, rounds, len(apart), run.tuned, run.choice)
 
 
-def _two_errors(run: Run, ahead: FloatArray) -> float:
+def _two_errors(run: Run, ahead: FloatArray, scale: float) -> float:
     """Return two standard errors of the mean lead: by its spread over rounds, or a score's noise if that is more."""
     noise, count = score_noise(run.history), len(ahead)
     known = [] if noise is None or not count else [math.sqrt(2 * noise)]
-    known += [float(ahead.std(ddof=1))] if count >= MIN_COMPARED else []
+    known += [without_rounding(float(ahead.std(ddof=1)), scale)] if count >= MIN_COMPARED else []
     return 2 * max(known) / math.sqrt(count) if known else math.nan
 
 

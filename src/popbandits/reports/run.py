@@ -1,6 +1,7 @@
 """The data of a run that a report needs, read from its file once."""
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.arithmetic import difference, without_rounding
 from popbandits.basics.records import merit
 from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.basics.wording import printable, setting
@@ -91,7 +93,7 @@ class Run(RunData):
     def intervals(self) -> IntervalArrays:
         """Every interval that trained, by round and member."""
         rows = self.rows
-        change = self.scores[rows.round, rows.member] - self.sign * rows.before
+        change = difference(self.scores[rows.round, rows.member], self.sign * rows.before)
         return IntervalArrays(rows.points, rows.member, rows.round, change)
 
     @cached_property
@@ -113,7 +115,7 @@ class Run(RunData):
             beside = beside_others(surplus, rows.round)
             surplus = np.where(np.isfinite(beside), beside, surplus)
         found = np.full(len(self.rows), np.nan)
-        found[self.measured] = surplus
+        found[self.measured] = without_rounding(surplus, np.abs(rows.before) + np.abs(rows.change))
         return found
 
     @property
@@ -178,14 +180,21 @@ def describe_config(space: Space, config: Mapping[str, Any]) -> str:
 def changed(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return the values that differ between two configurations, as texts by name; a dash where one is inactive.
 
+    Floats that are equal up to rounding do not differ.
+
     >>> changed(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.5, "act": None}, {"lr": 0.75, "act": None})
     {'lr': ('0.5', '0.75')}
+    >>> changed(Space({"lr": (0.0, 1.0)}), {"lr": 0.3}, {"lr": 0.1 + 0.2})
+    {}
     """
     before, after = space.flatten(old), space.flatten(new)
+    numbers = {number.name: number for number in space.numerical}
     found = {}
     for name in space.names:
         pair = before.get(name, "–"), after.get(name, "–")
-        if pair[0] != pair[1]:
+        both = name in before and name in after
+        same = numbers[name].same if both and name in numbers else operator.eq
+        if not same(*pair):
             old_text, new_text = (setting(value, MAX_LABEL_CHARS) for value in pair)
             if old_text == new_text:  # They differ further on.
                 old_text, new_text = (shorten(str(value), MAX_CONFIG_CHARS) for value in pair)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.arithmetic import difference, without_rounding
 from popbandits.basics.wording import counted, first_line, number, rounded
 from popbandits.history.frame import flat, text
 from popbandits.reports.figures.costs import costs
@@ -162,8 +163,9 @@ def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
 
 def copies_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
     """Return the table of copies, the latest first: columns, rows, and a note that explains them."""
-    changes = run.sign * (run.numbers["score"] - run.numbers["score_before"])
-    beside = beside_others(changes, run.column("round"))
+    after, before = run.numbers["score"], run.numbers["score_before"]
+    beside = beside_others(run.sign * difference(after, before), run.column("round"))
+    beside = without_rounding(beside, np.maximum(abs(after), abs(before)))
     rows: list[list[Any]] = []
     for i in reversed(range(len(run.history))):
         o = run.history[i]

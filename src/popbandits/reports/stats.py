@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import kendalltau
 
+from popbandits.basics.arithmetic import without_rounding
 from popbandits.basics.typing import FloatArray, IntArray
 
 MIN_POINTS, MIN_POINTS_APART = 8, 3
@@ -26,16 +27,6 @@ class Association:
     z: float
     """The number of concordant less discordant pairs, by its standard deviation where x and y are independent."""
     count: int
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the mean of numbers, even if their sum overflows.
-
-    >>> mean([1.0, 2.0]), mean([1.5e308, 1.5e308])
-    (1.5, 1.5e+308)
-    """
-    total = sum(values)
-    return total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
 
 
 def association(x: FloatArray, y: FloatArray) -> Association | None:
@@ -70,7 +61,7 @@ def critical(comparisons: int) -> float:
 
 def deviation(values: Sequence[float]) -> float:
     """Return the standard deviation of a sample; NaN for a single value."""
-    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    return without_rounding(float(np.std(values, ddof=1)), max(map(abs, values))) if len(values) > 1 else math.nan
 
 
 def standard_error(values: Sequence[float]) -> float:

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from popbandits.basics.arithmetic import mean
 from popbandits.basics.wording import age, first_line, number, printable
 from popbandits.methods import find_method, named_by
-from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.folders import last_write

@@ -74,10 +74,10 @@ def told_gain(gain: Gain | None) -> str:
         return f"At the end no member's score is ahead of {over}, but the run hands over {gain.choice}."
     first, last = gain.rounds[0], gain.rounds[-1]
     rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
-    told = (
-        f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {over}, "
-        f"by {number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors).{alone}"
-    )
+    lead = f"{number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors)"
+    way = "ahead of" if gain.lead > 0 else "behind"
+    stood = f"{way} {over}, by {lead}" if gain.lead else f"level with {over}: {lead}"
+    told = f"{rounds} the member that is best in the end was {stood}.{alone}"
     return f"{told} But the run hands over an interval of {gain.over}: {gain.choice}." if gain.kept else told
 
 

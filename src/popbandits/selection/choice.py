@@ -31,6 +31,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from popbandits.basics.arithmetic import without_rounding
 from popbandits.basics.records import merit
 from popbandits.basics.rules import Rule, whole
 from popbandits.basics.settings import CONTROL
@@ -220,7 +221,8 @@ def choose_by_evaluations(candidates: Sequence[Candidate], scores: FloatArray, s
     found = []
     for each, row in zip(candidates, scores, strict=True):
         if np.isfinite(row).all():
-            error = float(row.std(ddof=1)) / math.sqrt(count) if count > 1 else None
+            spread = without_rounding(float(row.std(ddof=1)), float(abs(row).max())) if count > 1 else math.nan
+            error = spread / math.sqrt(count) if count > 1 else None
             found.append(Candidate(each.observation, float(row.mean()), error))
     return Choice(_best(found, sign), "evaluated", tuple(found), count) if found else None
 

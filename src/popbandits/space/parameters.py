@@ -19,6 +19,7 @@ import numpy as np
 from ConfigSpace.hyperparameters import FloatHyperparameter, IntegerHyperparameter
 from scipy.special import betaincinv, ndtr, ndtri
 
+from popbandits.basics.arithmetic import without_rounding
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import SpaceError
 from popbandits.space.build import ONLY, AnyHyperparameter, unbox
@@ -251,6 +252,18 @@ class Numerical(_Labelled):
         """Return the tolerance of encoding and decoding a float: closer values count as equal."""
         return 1e-12 * (np.abs(codes) if self.log else max(abs(self.lower), abs(self.upper)))
 
+    def same(self, one: Any, other: Any) -> bool:
+        """Tell whether two values are equal, floats up to rounding.
+
+        >>> rate = Numerical("rate", "float", -0.1, 0.7)
+        >>> rate.same(0.3, 0.1 + 0.2), rate.same(0.0, 1.4e-17), rate.same(0.3, 0.30001)
+        (True, True, False)
+        """
+        if self.kind != "float":
+            return bool(one == other)
+        scale = max(abs(one), abs(other)) if self.log else max(abs(self.lower), abs(self.upper))
+        return not without_rounding(float(other - one), scale)
+
     def __str__(self) -> str:
         only = f" only {self.only}" if self.only else ""
         if self.kind == "ordinal":
@@ -272,6 +285,8 @@ class Scale:
         self.discrete: BoolArray = np.array([p.kind != "float" for p in parameters], bool)
         self._start = self._transform(self.lower)
         self._span = self._transform(self.upper) - self._start
+        # Of a range on a log scale 0 is no value.
+        self._largest = np.where(self.log, 0.0, np.maximum(np.abs(self.lower), np.abs(self.upper)))
 
     def _transform(self, codes: FloatArray) -> FloatArray:
         return np.log(codes, out=codes.copy(), where=self.log)
@@ -282,7 +297,7 @@ class Scale:
 
     def codes(self, x: FloatArray) -> FloatArray:
         """Return the codes of x (..., d): within the bounds, exact at 0 and 1, whole if discrete; NaN stays NaN."""
-        codes = self._start + x * self._span
+        codes = without_rounding(self._start + x * self._span, self._largest)
         np.exp(codes, out=codes, where=self.log)
         np.rint(codes, out=codes, where=self.discrete)
         codes = codes.clip(self.lower, self.upper)

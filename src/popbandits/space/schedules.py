@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.arithmetic import without_rounding
 from popbandits.basics.rules import is_real
 from popbandits.basics.typing import FloatArray
 from popbandits.errors import ArgumentError, SpaceError
@@ -130,7 +131,8 @@ def tabulate(name: str, schedule: Callable[[float], float], rounds: int | None) 
     for value in values:
         if not is_real(value) or not math.isfinite(value):
             raise ArgumentError(f"{name!r}: a schedule must return numbers, got {value!r} from {schedule!r}")
-    return tuple(map(float, values))
+    largest = max(map(abs, values))
+    return tuple(without_rounding(float(value), largest) for value in values)
 
 
 def check(parameters: Mapping[str, Parameter], tables: Mapping[str, Sequence[float]]) -> None:

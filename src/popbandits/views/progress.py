@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from popbandits.advice import advise
+from popbandits.basics.arithmetic import mean
 from popbandits.basics.records import merit
 from popbandits.basics.wording import counted, first_line
 from popbandits.errors import HistoryError
@@ -120,7 +121,7 @@ class Progress(View):
     def mean(self) -> float:
         """Mean of the members' last scores."""
         scores = [member.completed.score for member in self.members if member.completed is not None]
-        return sum(scores) / len(scores) if scores else math.nan
+        return mean(scores) if scores else math.nan
 
     @property
     def elapsed(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.arithmetic import difference, mean
 from popbandits.basics.records import Key, Observation, broken_rule, merit
 from popbandits.basics.settings import MEMBERS
 from popbandits.basics.typing import FloatArray, IntArray
@@ -14,7 +15,6 @@ from popbandits.errors import HistoryError
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.figures.figure import thin
-from popbandits.reports.stats import mean
 from popbandits.storage import Store
 from popbandits.storage.handed_over import handed_over
 from popbandits.storage.queries import KEY_COLUMNS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
@@ -192,7 +192,7 @@ class LiveRun(RunData):
     @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
     def change(self, indices: Any) -> Any:
         """Return `Observation.change` of the intervals at these indices; NaN where either score is unknown."""
-        return self.numbers["score"][indices] - self.numbers["score_before"][indices]
+        return difference(self.numbers["score"][indices], self.numbers["score_before"][indices])
 
     def describe(self, key: Key) -> None:
         """Return None: the page loads the configuration of a selected member, so points need not carry it."""
