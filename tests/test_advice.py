@@ -165,6 +165,11 @@ def test_one_score_far_from_the_others_is_neither_a_trend_nor_its_end(at: int, f
     assert "e+0" not in text
 
 
+def test_a_leading_member_that_falls_is_not_said_to_learn_little() -> None:
+    [text] = texts(played(lambda m, t, rng: 10.0 * min(t, 30 - t) - m), "standstill")
+    assert text.startswith("The leading member gets worse: over the last 9 intervals")
+
+
 def test_noise_that_hides_what_is_learnt_is_not_taken_for_a_standstill() -> None:
     told = [
         texts(played(lambda m, t, rng: t + 30 * rng.normal(), rounds=18, error=30.0, seed=s), "standstill")
@@ -196,6 +201,11 @@ def test_members_that_differ_by_less_than_the_standard_error_that_was_told_are_t
     [text] = texts(close, "noise")
     assert "in the last 10 rounds is 1.29, that of a score's noise 3. Who is best is luck." in text
     assert not texts(played(lambda m, t, rng: 10.0 * t + 4 * m, error=3.0), "noise")
+
+
+def test_members_that_share_their_noise_are_not_ranked_by_luck() -> None:
+    shared = np.random.default_rng(0).normal(size=30)
+    assert not texts(played(lambda m, t, rng: t + 20 * float(shared[t]) + 0.1 * m), "noise")
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])

@@ -71,6 +71,9 @@ LEARNING_RATE = re.compile(r"(?<![a-z])lr(?![a-z])|learning.?rate|step.?size", r
 MAX_VARIANCE_RATIO = 1.5
 """Scores whose variance is at most this multiple of the noise variance are ranked by luck."""
 
+MIN_VARIANCE_RATIO = 0.01
+"""Scores whose variance is below this multiple share their noise, as on the same episodes: luck does not rank them."""
+
 MIN_DEGREES_OF_FREEDOM = 8
 """Minimum degrees of freedom of the variance of members' scores."""
 
@@ -307,10 +310,11 @@ def _standstill(found: _Thirds | None, space: Space) -> Advice | None:
         return None
     # The variance of before - gain = 2 middle - first - end is six times that of a mean.
     if found.before - found.gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * found.error:
+        fell = -found.gain > max(NOISE_STANDARD_ERRORS * found.error, MIN_GAIN_SHARE * found.before)
         said = (
-            f"The leading member hardly learns any more: over the last {found.length} intervals of its lineage the "
-            f"interquartile mean of its score changed by {_change(found.change, found.error)}, over the "
-            f"{found.length} before by {number(found.earlier, 3, '+')}."
+            f"The leading member {'gets worse' if fell else 'hardly learns any more'}: over the last {found.length} "
+            f"intervals of its lineage the interquartile mean of its score changed by "
+            f"{_change(found.change, found.error)}, over the {found.length} before by {number(found.earlier, 3, '+')}."
         )
         otherwise = "the hyperparameters it trains with and their ranges"
     elif found.before + found.gain <= NOISE_STANDARD_ERRORS * found.error:
@@ -352,7 +356,7 @@ def _spread(tail: Sequence[Observation], noise: float) -> Advice | None:
     if freedom < MIN_DEGREES_OF_FREEDOM or not 0 < noise < math.inf:
         return None
     variance = sum(float(np.var(scores)) * len(scores) for scores in several) / freedom
-    if not variance <= MAX_VARIANCE_RATIO * noise:
+    if not MIN_VARIANCE_RATIO * noise <= variance <= MAX_VARIANCE_RATIO * noise:
         return None
     spread, one = number(math.sqrt(variance), 3), number(math.sqrt(noise), 3)
     return Advice(
