@@ -271,12 +271,20 @@ def test_a_long_run_is_thinned_but_for_its_winning_lineage(run: Run, monkeypatch
     assert "intervals are drawn, the winning lineage whole" in found.caption
 
 
+def test_a_winner_that_copied_once_is_told_in_the_singular(tmp_path: Path) -> None:
+    config = {"x": 0.5}
+    first = [Observation(member, 0, config, score=float(member)) for member in (0, 1)]
+    History({"x": (0.0, 1.0)}, [*first, Observation(0, 1, config, (1, 0), 1.0, 2.0)], size=2).save(tmp_path)
+    assert " went on from another's weights once (the dashed line)." in winner(Run.read(tmp_path), None).caption
+
+
 def test_the_winner_is_stitched_along_its_lineage_with_its_switches_and_its_values(run: Run) -> None:
     found, line = winner(run, gain_over_start(run)), run.history.lineage()
     rows = found.data["winner"]
     assert [(row["member"], row["round"]) for row in rows] == [o.key for o in line]
     assert [row["score"] for row in rows] == pytest.approx([o.score for o in line], rel=1e-5)
     copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
+    assert f" went on from another's weights {len(copied)} times (dashed lines)." in found.caption
     assert [(row["round"], row["at"], row["source"]) for row in found.data["switches"]] == [
         (o.round, o.round - 0.5, f"member {o.parent[0]}") for o in copied if o.parent is not None
     ]

@@ -131,6 +131,8 @@ def test_evaluations_choose_the_best_mean_and_equal_ones_the_later_round() -> No
     alone = choose_by_evaluations(candidates[:1], np.array([[7.0]]), 1.0)
     assert alone is not None
     assert alone.chosen.standard_error is None
+    brief = choose_by_evaluations(candidates[:1], np.array([[7.0, 7.2, 7.5]]), 1.0)
+    assert str(brief).endswith(": 7.233 ± 0.15 in 3 evaluations, the only candidate")
     same = choose_by_evaluations(candidates[:1], np.full((1, 3), 0.1), 1.0)
     assert str(same).endswith(": 0.1 ± 0 in 3 evaluations, the only candidate")
 

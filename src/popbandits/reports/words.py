@@ -41,7 +41,7 @@ def summary(run: Run) -> list[str]:
     if run.deciding:
         spent, fell = list(run.deciding.values()), sum(o.fallback is not None for o in run.history)
         explored = counted(len(spent), "configuration was", "configurations were")
-        told += f" {explored} explored, in {sum(spent):.3g} s altogether; {fell or 'none'} fell back to sampling."
+        told += f" {explored} explored, in {duration(sum(spent))} altogether; {fell or 'none'} fell back to sampling."
     best = run.history.best
     if best is None:
         return [told]
@@ -98,7 +98,9 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
     if gain is None or not gain.tuned:
         return steps
     if not gain.clear and not gain.early:
-        why = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
+        none = f"At the end no member is ahead of {gain.over}"
+        why = none if gain.none else f"The lead over {gain.over} is not more than its noise"
+        why += ": try other ranges, or keep the values it has."
         steps.append(("Doubt the gain", why, ""))
     if gain.over != "the control" and run.size > 1:
         why = "It trains with the start to the end, and shows there what tuning gained:"

@@ -154,7 +154,7 @@ class Choice:
 
     def __str__(self) -> str:
         one, error = self.chosen.observation, self.chosen.standard_error
-        scored = number(self.chosen.skill) + ("" if error is None else f" ± {number(error)}")
+        scored = number(self.chosen.skill) + ("" if error is None else f" ± {number(error, 2)}")
         among = f"the best of {len(self.candidates)} candidates" if len(self.candidates) > 1 else "the only candidate"
         left = " whose checkpoint is left" if self.lost and one.key not in self.lost else ""
         why = {

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import altair as alt
 import numpy as np
 
-from popbandits.basics.wording import counted, setting
+from popbandits.basics.wording import setting
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.far import Far, scale_ends
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
@@ -54,7 +54,7 @@ def winner(run: Run, gain: Gain | None) -> Figure:
         rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
         panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
     caption = f"The run hands over {run.choice}. "
-    times = f"{counted(len(switched), 'time')} (dashed lines)"
+    times = f"{len(switched):,} times (dashed lines)" if len(switched) > 1 else "once (the dashed line)"
     caption += f"Its lineage went on from another's weights {times}." if switched else "Its lineage copied nobody."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += " Scores far worse than the others are beyond the axis." if far is not None else ""
