@@ -287,6 +287,8 @@ def test_several_runs_are_compared_by_method(tmp_path: Path, monkeypatch: pytest
     assert re.search(r"has the best mean: [\d.]+ over 2 runs\.", page.text)
     assert "One run decides nothing" not in page.text
     assert all(str(run) in page.text for run in runs)
+    write_report(runs[:2], tmp_path / "seeds.html")
+    assert "Nothing is compared with PBT, whose mean is " in Page(tmp_path / "seeds.html").text
     assert len(written) == 1 + 2 * 3
     assert all(path.stat().st_size > 0 for path in written)
 

@@ -174,7 +174,7 @@ def test_scores_that_go_opposite_ways_are_not_averaged(tmp_path: Path) -> None:
     assert [*group_runs(runs, "size")] == ["Climber, score mode max", "Climber, score mode min"]
     page = comparison_page(runs, lambda: "")[0]
     assert "more is better, but less on Climber, score mode min." in page.replace("<wbr>", "")
-    assert page.count("One run decides nothing.") == 2
+    assert page.count("Nothing is compared with PBT on Climber, score mode ") == 2
     # A task of another name does not say how its scores go.
     other = Run.read(play(tmp_path / "other", Clumsy, rounds=2, method=PBT(), mode="min"))
     assert "more is better, but less on Clumsy." in comparison_page([runs[0], other], lambda: "")[0]

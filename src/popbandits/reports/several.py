@@ -6,6 +6,7 @@ from html import escape
 
 import numpy as np
 
+from popbandits.basics.arithmetic import mean
 from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.comparison import curves
@@ -60,15 +61,17 @@ def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
     sentences = []
     for task, groups in tasks.items():
         ends = {m: [run.final.score for run in members if run.final] for m, members in groups.items()}
-        means = {m: float(np.mean(scores)) for m, scores in ends.items() if scores}
+        means = {m: mean(scores) for m, scores in ends.items() if scores}
         if means:
             first = max(means, key=lambda m: groups[m][0].sign * means[m])
             where = f" on {task}" if len(tasks) > 1 else ""
             count = len(ends[first])
-            sentences.append(
-                f"{first} has the best mean{where}: {number(means[first])} over {counted(count, 'run')}."
-                + (" One run decides nothing." if count == 1 else "")
-            )
+            told = f"{number(means[first])} over {counted(count, 'run')}."
+            if len(means) == 1:
+                sentences.append(f"Nothing is compared with {first}{where}, whose mean is {told}")
+                continue
+            one = " One run decides nothing." if count == 1 else ""
+            sentences.append(f"{first} has the best mean{where}: {told}{one}")
     unfinished = [run.name for run in runs if run.status.state != "finished"]
     if unfinished:
         sentences.append(
@@ -97,7 +100,7 @@ def _score(values: Sequence[float] | None) -> str:
     if not values:
         return "–"
     spread = f" ± {number(deviation(values), 2)}" if len(values) > 1 else ""
-    return f"{number(float(np.mean(values)))}{spread} ({len(values)})"
+    return f"{number(mean(values))}{spread} ({len(values)})"
 
 
 def _runs(runs: Sequence[Run], tasks: RunsByTask) -> str:
