@@ -503,7 +503,7 @@ MISTAKES = (
         FOLDER,
         "resuming with another seed",
         RUN + 'resume("runs/first", seed=1)',
-        f"ArgumentError: a resumed run keeps its seed, got another; {CHANGEABLE} may change",
+        f"ArgumentError: a resumed run keeps its seed, got 1; {CHANGEABLE} may change",
     ),
     Mistake(
         FOLDER,

@@ -135,7 +135,7 @@ def test_a_setting_added_to_the_list_and_the_signatures_is_everywhere_without_an
     assert (seen["ran"], seen["recorded"]) == (0, {"pace": 7, "loud": True})
     assert (seen["resumed"], seen["changed"]) == (0, {"pace": 8, "loud": True})
     assert seen["again"] == {"pace": 9, "loud": True}
-    assert seen["refused"].startswith("a resumed run keeps its loud, got another; agent, method, rounds, ")
+    assert seen["refused"].startswith("a resumed run keeps its loud, got False; agent, method, rounds, ")
     assert seen["refused"].endswith(", pace may change")
     assert "pace must be a whole number of at least 1, got 'fast'" in seen["absurd"]
     text = "Pace of the run: 100% made up. Default 3."

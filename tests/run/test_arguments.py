@@ -119,7 +119,7 @@ def test_resume_names_the_argument_that_is_wrong(tmp_path: Path) -> None:
         ({"progress": None}, "progress must be True, False or a View, got None"),
         ({"workers": 0}, f"workers {WHOLE} 1, got 0"),
         ({"method": "pb3"}, "method must be an explorer or one of random, pbt"),
-        ({"population": 8}, "a resumed run keeps its population, got another"),
+        ({"population": 8}, "a resumed run keeps its population, got 8;"),
     ):
         with pytest.raises(ArgumentError) as caught:
             resume(**({"directory": tmp_path, "progress": False} | arguments))  # type: ignore[arg-type]

@@ -245,7 +245,7 @@ def test_a_killed_run_resumes_without_the_past_run_that_it_began_with(synchronou
     os.waitpid(in_a_child(partial(tune, Walker, space(), directory=directory, **killed)), 0)
     assert len(History.load(directory)) == 1, "most of the first round is to be decided again"
     shutil.rmtree(old)
-    with pytest.raises(ArgumentError, match="a resumed run keeps its start, got another"):
+    with pytest.raises(ArgumentError, match="a resumed run keeps its start, got 'defaults'"):
         resume(directory, progress=False, start="defaults")
     assert list(resume(directory, progress=False).history) == list(whole.history)
 

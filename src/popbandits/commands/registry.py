@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from popbandits.basics.wording import suggestion
+
 Command = Callable[[argparse.Namespace], int | None]
 """Runs a command and returns its exit status; None for 0."""
 Definition = Callable[[argparse.ArgumentParser], Command]
@@ -21,6 +23,15 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse unknown arguments; a command does so itself, so that its own help is named."""
+        known, others = super().parse_known_args(args, namespace)
+        if others:
+            option = others[0].partition("=")[0]
+            close = suggestion(option, self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(others)}{close}")
+        return known, others
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""

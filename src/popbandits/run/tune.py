@@ -45,18 +45,18 @@ def _refuses_unknown(function: Callable[P, Result]) -> Callable[P, Result]:
     def call(*args: P.args, **kwargs: P.kwargs) -> Result:
         for name in kwargs:
             if name not in known:
-                raise _unknown(function.__name__, name)
+                raise _unknown(function.__name__, name, kwargs[name])
         return function(*args, **kwargs)
 
     return call
 
 
-def _unknown(function: str, name: str) -> Exception:
+def _unknown(function: str, name: str, value: object) -> Exception:
     may = ", ".join(CHANGEABLE)
     if function == "tune":
         return TypeError(f"tune() got an unexpected keyword argument {name!r}{suggestion(name, SETTINGS)}")
     if name in SETTINGS:
-        return ArgumentError(f"a resumed run keeps its {name}, got another; {may} may change")
+        return ArgumentError(f"a resumed run keeps its {name}, got {value!r:.200}; {may} may change")
     return ArgumentError(f"resume takes {may}, got {name!r}{suggestion(name, CHANGEABLE)}")
 
 
