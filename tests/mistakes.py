@@ -240,6 +240,13 @@ MISTAKES = (
     ),
     Mistake(
         AGENT,
+        "hyperparameters as arguments of train",
+        "class Mine(Climber):\n    def train(self, lr, optimizer):\n        return lr\n\n\ntune(Mine, space)",
+        "AgentError: train is called with one argument, the config, got Mine.train(lr, optimizer); "
+        "write train(self, config)",
+    ),
+    Mistake(
+        AGENT,
         "an agent for one member, and the engine that wants all members in one",
         'tune(Climber, space, engine="batched")',
         "AgentError: engine='batched' calls make_agents with the list of all seeds, got <class '…Climber'>, which does "

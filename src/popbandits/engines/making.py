@@ -8,7 +8,8 @@ from typing import Any, cast
 from popbandits.agent import Agent, MakeAgent
 from popbandits.errors import AgentError
 
-AGENT_METHODS = ("train", "save", "load")
+AGENT_METHODS = {"train": "config", "save": "directory", "load": "directory"}
+"""Methods that every agent has, and the only argument of each."""
 _SEED_NAMES = {"seed", "random_seed", "rng_seed", "random_state", "s"}
 """Names of an optional parameter that takes the seed; any required one does."""
 _CONFIG_NAMES = {"config", "configs", "configuration", "cfg", "conf", "hparams", "hyperparameters", "params", "trial"}
@@ -37,7 +38,23 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
         raise IncompleteAgentError(
             f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}"
         )
+    for name, argument in AGENT_METHODS.items():
+        _require_one_argument(agent, name, argument)
     return cast(Agent, agent)
+
+
+def _require_one_argument(agent: object, name: str, argument: str) -> None:
+    try:
+        called = signature(getattr(agent, name), follow_wrapped=False)  # A wrapper may fill in the rest.
+    except (TypeError, ValueError):  # Some builtins have no signature.
+        return
+    try:
+        called.bind(argument)
+    except TypeError:
+        raise IncompleteAgentError(
+            f"{name} is called with one argument, the {argument}, got {type(agent).__name__}.{name}{called}; "
+            f"write {name}(self, {argument})"
+        ) from None
 
 
 def find_evaluate(agent: object) -> Callable[..., Any] | None:
