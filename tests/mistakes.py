@@ -67,7 +67,7 @@ CHANGEABLE = (
     "evaluations, max_cost, callbacks"
 )
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
-GOES_ON = ". Everything so far is in runs/…: fix the agent, then resume it…"
+GOES_ON = ". Everything so far is in runs/…: fix the agent, then start the run again…"
 RUN = 'tune(Climber, space, rounds=2, directory="runs/first", progress=False)\n'
 
 MISTAKES = (

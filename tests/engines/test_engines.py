@@ -301,9 +301,10 @@ def test_a_program_that_was_started_by_a_relative_path_may_change_its_folder(tmp
     assert (ran.stdout, ran.stderr) == ("True\n", "")
 
 
-def test_a_run_that_ended_before_its_first_interval_makes_way_for_a_new_one(tmp_path: Path) -> None:
-    with pytest.raises(AgentError):
-        tuned(lambda seed: None, tmp_path)
+@pytest.mark.parametrize("broken", [lambda seed: None, lambda seed: Broken(seed)])
+def test_a_run_that_ended_before_an_interval_completed_makes_way_for_a_new_one(broken: Any, tmp_path: Path) -> None:
+    with pytest.raises((AgentError, RunError)):
+        tuned(broken, tmp_path)
     with Store.open(tmp_path, readonly=True) as store:
         refused = store.about["id"]
     assert tuned(Walker, tmp_path).done

@@ -68,7 +68,7 @@ class NoScore(Walker):
 def test_an_error_of_ours_needs_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         tune(NoScore, space(), directory=tmp_path, **SETTINGS)
-    assert str(caught.value).endswith("fix the agent, then resume it")
+    assert str(caught.value).endswith("fix the agent, then start the run again")
     assert [event.data for event in events(tmp_path, "raised")] == [{}] * 3
 
 

@@ -221,9 +221,10 @@ class Loop:
             what = f"{counted(self._failures, 'interval')} failed and max_failures is {most}"
         else:
             return
+        go_on = "start the run again" if never else "resume it"  # Resumed, it would not train with its start again.
         raise RunError(
             f"a run ends when {what}; the last failure: {failure.text.rstrip('.')}. Everything so far is in "
-            f"{self.store.path.parent}: fix the agent, then resume it\n{failure.traceback}".rstrip()
+            f"{self.store.path.parent}: fix the agent, then {go_on}\n{failure.traceback}".rstrip()
         )
 
     def _end(self, job: Job, failure: Failure) -> NoReturn:

@@ -26,7 +26,7 @@ from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, absolute_path, remedy, required, resume_command
 from popbandits.storage.lock import Lock
-from popbandits.storage.queries import last_turn
+from popbandits.storage.queries import counts, last_turn
 from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
@@ -218,7 +218,7 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
-            (directory / RECORD).unlink(missing_ok=True)  # A run that stopped before its first interval has no results.
+            (directory / RECORD).unlink(missing_ok=True)  # A run that is not taken has no results.
             store = Store.create(directory, space, record)
         return _train(experiment, store)
 
@@ -365,16 +365,17 @@ def _terminal(workers: int) -> View:
 
 
 def is_taken(directory: Path) -> bool:
-    """Tell whether a folder holds a run that a new one must not replace: any, unless it stopped before an interval.
+    """Tell whether a folder holds a run that a new one must not replace.
 
-    A run that was killed may still have jobs of a cluster in training, so it keeps its folder.
+    A run that ended before an interval completed makes way. One that was killed may still have jobs of a cluster in training,
+    so it keeps its folder.
     """
     if not holds_run(directory / RECORD):
         return False
     try:
         with Store.open(directory, readonly=True) as store:
-            ended = last_turn(store) in (None, "stopped")
-            return len(store) > 0 or not ended or ID not in store.about  # Others than `tune` record runs too.
+            ended, (told, failed, _) = last_turn(store) in (None, "stopped"), counts(store)
+            return told > failed or not ended or ID not in store.about  # Others than `tune` record runs too.
     except HistoryError:
         return True
 
