@@ -247,6 +247,13 @@ MISTAKES = (
     ),
     Mistake(
         AGENT,
+        "a save that writes nothing",
+        "class Mine(Climber):\n    def save(self, directory):\n        pass\n\n\ntune(Mine, space)",
+        "PopbanditsWarning: save wrote no file, so a checkpoint restores nothing, neither for a member that copies another "
+        "nor for you; write all that training continues from, unless nothing lasts between intervals",
+    ),
+    Mistake(
+        AGENT,
         "an agent for one member, and the engine that wants all members in one",
         'tune(Climber, space, engine="batched")',
         "AgentError: engine='batched' calls make_agents with the list of all seeds, got <class '…Climber'>, which does "

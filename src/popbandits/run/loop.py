@@ -12,6 +12,7 @@ import platform
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -23,7 +24,7 @@ from popbandits.agent import Outcome
 from popbandits.basics.wording import counted
 from popbandits.engines.engine import Engine
 from popbandits.engines.work import Failure, Job, JobReport
-from popbandits.errors import AgentError, DiskError, HistoryError, RunError
+from popbandits.errors import AgentError, DiskError, HistoryError, PopbanditsWarning, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
 from popbandits.run.evaluation import evaluate
@@ -40,6 +41,12 @@ AGENT = 3
 
 BEST = -1
 """Holds the best checkpoint so far, besides the members, which hold their last ones."""
+
+EMPTY = (
+    "save wrote no file, so a checkpoint restores nothing, neither for a member that copies another nor for you; "
+    "write all that training continues from, unless nothing lasts between intervals"
+)
+"""Warning about an agent's first checkpoint."""
 
 PATIENCE = 8
 """Minimum number of failures in a row that end a run; at least two per member."""
@@ -175,6 +182,9 @@ class Loop:
         if failure is None:
             self._evaluates = report.evaluates
             self.checkpoints.publish(job.draft, report.key)
+            if BEST not in self._held and self.checkpoints.is_empty(report.key):  # Once in a run.
+                self._say("empty", EMPTY)
+                warnings.warn(EMPTY, PopbanditsWarning, stacklevel=2)
             told["signed"] = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
         elif failure.kind in ("incomplete", "misapplied", "disk"):
             self._end(job, failure)

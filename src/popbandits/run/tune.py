@@ -367,8 +367,8 @@ def _terminal(workers: int) -> View:
 def is_taken(directory: Path) -> bool:
     """Tell whether a folder holds a run that a new one must not replace.
 
-    A run that ended before an interval completed makes way. One that was killed may still have jobs of a cluster in training,
-    so it keeps its folder.
+    A run that ended before an interval completed makes way. One that was killed may still have jobs of a cluster in
+    training, so it keeps its folder.
     """
     if not holds_run(directory / RECORD):
         return False

@@ -150,6 +150,11 @@ class Checkpoints:
         """Return the path of the checkpoint of (member, round), whether it exists or not."""
         return self.directory / f"member-{key[0]}-round-{key[1]}"
 
+    def is_empty(self, key: Key) -> bool:
+        """Tell whether the agent saved nothing in the checkpoint of (member, round)."""
+        with required("read", self.path(key)):
+            return not any(path.name != MANIFEST for path in self.path(key).iterdir())
+
     def present(self) -> dict[Key, Path]:
         """Map member and round to every folder with the name of a checkpoint."""
         with required("read", self.directory):

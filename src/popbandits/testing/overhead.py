@@ -23,7 +23,8 @@ class IdleAgent:
         return 0.0
 
     def save(self, directory: Path) -> None:
-        """Write nothing."""
+        """Make an empty folder; without anything a run warns."""
+        (directory / "idle").mkdir()
 
     def load(self, directory: Path) -> None:
         """Read nothing."""
