@@ -33,7 +33,8 @@ class Agent(Protocol):
 
     Every interval begins with `load` (its own last checkpoint, or a stronger member's), unless the agent is new, and
     ends with `save`. So the checkpoint must hold everything that lasts between intervals: weights, optimizer, counters,
-    random states. It must not restore hyperparameters: those passed to `train` apply.
+    random states. It must not restore hyperparameters: those passed to `train` apply. Let `train` create again what
+    cannot be saved, such as environments.
 
     Four optional methods are called if the agent has them. `applied() -> config` returns the hyperparameters it really
     trained with (all, or those it knows); the run stops if one differs from what was requested. `assigned(member,

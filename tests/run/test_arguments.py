@@ -22,7 +22,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
             "agent must be callable: make_agent(seed) builds an agent, got None; give the class itself, or a function",
         )
     ],
-    "space": [(3, "a space is a dict or a ConfigurationSpace, got int; write for example {'lr': (0.1, 1.0)}")],
+    "space": [(3, "a space is a dict or a ConfigurationSpace, got 3; write for example {'lr': (0.1, 1.0)}")],
     "method": [(3, "method must be an explorer, an object with a method explore, got 3; make one, such as PBT()")],
     "population": [(value, f"population {MEMBERS}, got {value!r}") for value in (0, 10**6 + 1, 2.5, "4", True, None)],
     "rounds": [(value, f"rounds {ROUNDS}, got {value!r}") for value in (0, 1.5, "5", 10**9 + 1)],

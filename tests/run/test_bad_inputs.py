@@ -84,7 +84,7 @@ SPACES: dict[str, Case] = {
     "a space that is no dict": (
         lambda: Space(3),  # type: ignore[arg-type]
         SpaceError,
-        "a space is a dict or a ConfigurationSpace, got int; write for example {'lr': (0.1, 1.0)}",
+        "a space is a dict or a ConfigurationSpace, got 3; write for example {'lr': (0.1, 1.0)}",
     ),
     "an empty space": (
         lambda: population(space={}),

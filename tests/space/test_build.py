@@ -112,7 +112,7 @@ class Odd(Hyperparameter[Any, Any]):
 BAD = {
     "nothing": ({}, r"a space needs at least one parameter, got none; write"),
     "no parameter": (ConfigurationSpace(), r"a space needs at least one parameter, got none"),
-    "a list": ([Float("a", (0, 1))], r"a space is a dict or a ConfigurationSpace, got list; write"),
+    "a list": ([Float("a", (0, 1))], r"a space is a dict or a ConfigurationSpace, got \[.*\]; write"),
     "an empty group": ({"net": {}}, r"'net': a group needs a parameter, got \{\}; drop it"),
     "a space in a group": (
         {"net": ConfigurationSpace({"a": (0, 1)})},

@@ -56,7 +56,7 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
         made = ConfigurationSpace(space=hyperparameters)
     else:
         refuse_foreign("space", space)
-        raise SpaceError(f"a space is a dict or a ConfigurationSpace, got {type(space).__name__}; {_FIRST_STEP}")
+        raise SpaceError(f"a space is a dict or a ConfigurationSpace, got {space!r:.200}; {_FIRST_STEP}")
     if not paths:
         raise SpaceError(f"a space needs at least one parameter, got none; {_FIRST_STEP}")
     for name in paths:
