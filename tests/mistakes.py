@@ -249,8 +249,8 @@ MISTAKES = (
         AGENT,
         "a save that writes nothing",
         "class Mine(Climber):\n    def save(self, directory):\n        pass\n\n\ntune(Mine, space)",
-        "PopbanditsWarning: save wrote no file, so a checkpoint restores nothing, neither for a member that copies another "
-        "nor for you; write all that training continues from, unless nothing lasts between intervals",
+        "PopbanditsWarning: save wrote no file, so a checkpoint restores nothing, neither for a member that copies "
+        "another nor for you; write all that training continues from, unless nothing lasts between intervals",
     ),
     Mistake(
         AGENT,
