@@ -102,8 +102,8 @@ def test_a_file_starts_no_run_when_its_agent_is_imported(package: Path, tmp_path
 
 def test_a_file_starts_no_run_in_a_process_that_is_spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text(STARTS)
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"))
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None, raising=False)
     process = get_context("spawn").Process(target=print)
     process.start()
     process.join()
