@@ -310,7 +310,8 @@ class Processes(WorkerEngine):
 
     def close(self) -> None:
         """End every worker, after those without a job have closed their agents."""
-        closing = [worker.connection for worker in self._workers if worker.ready and worker.job is None]
+        idle = [worker.connection for worker in self._workers if worker.ready and worker.job is None]
+        closing = [connection for connection in idle if not connection.closed]
         try:
             for connection in closing:
                 with suppress(OSError):  # It has died.
